@@ -1,0 +1,32 @@
+// What can go wrong in the store. Messages are for people; callers decide by type.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace virtset::store {
+
+// A transaction was not made durable (disk full, I/O error). Nothing of it is visible.
+class CommitFailed : public std::runtime_error {
+ public:
+  explicit CommitFailed(const std::string& cause, bool disk_full)
+      : std::runtime_error("the change could not be stored: " + cause), disk_full_(disk_full) {}
+  bool disk_full() const { return disk_full_; }
+
+ private:
+  bool disk_full_;
+};
+
+// More writes wait than the store accepts; the caller should try again later.
+class Overloaded : public std::runtime_error {
+ public:
+  Overloaded() : std::runtime_error("too many writes are waiting to be stored, try again") {}
+};
+
+// The database cannot be opened or used by this version of the daemon.
+class OpenFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace virtset::store
