@@ -1,0 +1,91 @@
+#include "images/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "images/errors.h"
+
+namespace virtset::images {
+
+namespace fs = std::filesystem;
+
+void throw_errno(const std::string& what, const fs::path& path) {
+  const int error = errno;
+  throw DiskFailed(what + " " + path.string() + ": " + std::strerror(error),
+                   error == ENOSPC || error == EDQUOT);
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw_errno("cannot read", path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void write_file(const fs::path& path, std::string_view content, unsigned mode) {
+  const fs::path temporary = path.string() + ".tmp";
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  if (fd < 0) throw_errno("cannot create", temporary);
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      const int error = errno;
+      close(fd);
+      unlink(temporary.c_str());
+      errno = error;
+      throw_errno("cannot write", temporary);
+    }
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  const bool synced = fsync(fd) == 0;
+  if ((close(fd) != 0) || !synced || rename(temporary.c_str(), path.c_str()) != 0) {
+    throw_errno("cannot write", path);
+  }
+  sync(path.parent_path());
+}
+
+void sync(const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw_errno("cannot open", path);
+  const int result = fsync(fd);
+  const int error = errno;
+  close(fd);
+  errno = error;
+  if (result != 0) throw_errno("cannot sync", path);
+}
+
+void make_directory(const fs::path& path) {
+  if (mkdir(path.c_str(), 0711) != 0 && errno != EEXIST) throw_errno("cannot make", path);
+  // QEMU runs as another user and must pass through, whatever our umask is.
+  if (chmod(path.c_str(), 0711) != 0) throw_errno("cannot make accessible", path);
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) {
+    errno = error.value();
+    throw_errno("cannot remove", path);
+  }
+}
+
+ScratchDirectory::ScratchDirectory(const fs::path& parent) {
+  std::string pattern = (parent / "XXXXXX").string();
+  if (!mkdtemp(pattern.data())) throw_errno("cannot make a directory in", parent);
+  path_ = pattern;
+}
+
+ScratchDirectory::~ScratchDirectory() {
+  std::error_code ignored;  // what is left here goes at the next start
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace virtset::images

@@ -1,0 +1,41 @@
+// Small file operations that either happen whole or not at all. They block; errors are DiskFailed.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace virtset::images {
+
+// Throws DiskFailed for the current errno.
+[[noreturn]] void throw_errno(const std::string& what, const std::filesystem::path& path);
+
+std::string read_file(const std::filesystem::path& path);
+
+// Writes, syncs and renames, so that a reader or a power cut sees the old or the new content.
+void write_file(const std::filesystem::path& path, std::string_view content, unsigned mode);
+
+// Syncs a file or directory.
+void sync(const std::filesystem::path& path);
+
+// Makes a directory that everybody may pass through and nobody else may list.
+void make_directory(const std::filesystem::path& path);
+
+// Removes a file or a tree; nothing there is fine.
+void remove_tree(const std::filesystem::path& path);
+
+// A directory that is removed with its content at the end of the scope.
+class ScratchDirectory {
+ public:
+  explicit ScratchDirectory(const std::filesystem::path& parent);
+  ~ScratchDirectory();
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace virtset::images
