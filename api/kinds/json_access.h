@@ -1,0 +1,35 @@
+// Reading JSON that may or may not be there, without an exception or a null pointer.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace virtset::api {
+
+// The member, or null if `object` is no object or has none of that name.
+inline const nlohmann::json& member(const nlohmann::json& object, const char* name) {
+  static const nlohmann::json nothing;
+  if (!object.is_object()) return nothing;
+  const auto it = object.find(name);
+  return it == object.end() ? nothing : *it;
+}
+
+template <typename... Names>
+const nlohmann::json& member(const nlohmann::json& object, const char* name, Names... deeper) {
+  return member(member(object, name), deeper...);
+}
+
+inline std::string text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+inline std::int64_t integer(const nlohmann::json& value, std::int64_t otherwise) {
+  return value.is_number_integer() ? value.get<std::int64_t>() : otherwise;
+}
+
+inline bool truth(const nlohmann::json& value, bool otherwise = false) {
+  return value.is_boolean() ? value.get<bool>() : otherwise;
+}
+
+}  // namespace virtset::api

@@ -1,0 +1,98 @@
+#include "api/kinds/kind.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "api/kinds/yaml.h"
+
+namespace virtset::api {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// ".spec.replicas" as "/spec/replicas".
+Json::json_pointer pointer(std::string path) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  return Json::json_pointer(path);
+}
+
+Column load_column(const Json& json) {
+  Column column;
+  column.name = json.at("name");
+  column.type = json.at("type");
+  column.format = json.value("format", "");
+  column.description = json.value("description", "");
+  column.priority = json.value("priority", 0);
+  column.is_age = column.type == "date" || json.value("render", "") == "age";
+  column.path = JsonPath(json.at("jsonPath").get<std::string>());
+  return column;
+}
+
+Column name_column() {
+  Column column;
+  column.name = "Name";
+  column.type = "string";
+  column.format = "name";  // kubectl: prints kind/ before it where needed
+  column.description =
+      "Name must be unique within a namespace. Is required when creating resources.";
+  column.path = JsonPath(".metadata.name");
+  return column;
+}
+
+}  // namespace
+
+Kind Kind::load(std::string_view declaration, const Json& definitions,
+                std::shared_ptr<const KindRules> rules) {
+  const Json json = parse_yaml(declaration);
+  Kind kind;
+  kind.group = json.at("group");
+  kind.versions = json.at("versions").get<std::vector<std::string>>();
+  kind.kind = json.at("kind");
+  kind.plural = json.at("plural");
+  kind.singular = json.at("singular");
+  kind.short_names = json.value("shortNames", std::vector<std::string>());
+  kind.categories = json.value("categories", std::vector<std::string>());
+  kind.namespaced = json.at("scope") == "Namespaced";
+  const Json subresources = json.value("subresources", Json::object());
+  kind.has_status = subresources.contains("status");
+  if (subresources.contains("scale")) {
+    const Json& scale = subresources["scale"];
+    kind.scale = ScalePaths{pointer(scale.at("specReplicasPath")),
+                            pointer(scale.at("statusReplicasPath")),
+                            pointer(scale.at("labelSelectorPath"))};
+  }
+  for (const Json& field : json.value("selectableFields", Json::array())) {
+    const std::string path = field.at("jsonPath");
+    kind.selectable_fields.push_back({field.value("label", path.substr(1)), JsonPath(path)});
+  }
+  for (const Json& column : json.at("additionalPrinterColumns")) {
+    kind.columns.push_back(load_column(column));
+  }
+  const bool has_name = std::any_of(kind.columns.begin(), kind.columns.end(),
+                                    [](const Column& column) { return column.format == "name"; });
+  if (!has_name) kind.columns.insert(kind.columns.begin(), name_column());
+  kind.schema = Schema::load(json.at("schema"), definitions);
+  kind.rules = std::move(rules);
+  return kind;
+}
+
+bool Kind::serves(std::string_view version) const {
+  return std::find(versions.begin(), versions.end(), version) != versions.end();
+}
+
+const Kind* Kinds::find(std::string_view group, std::string_view kind) const {
+  const auto it = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& candidate) {
+    return candidate.group == group && candidate.kind == kind;
+  });
+  return it == kinds_.end() ? nullptr : &*it;
+}
+
+const Kind* Kinds::find_resource(std::string_view group, std::string_view plural) const {
+  const auto it = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& candidate) {
+    return candidate.group == group && candidate.plural == plural;
+  });
+  return it == kinds_.end() ? nullptr : &*it;
+}
+
+}  // namespace virtset::api

@@ -1,0 +1,54 @@
+// Kubernetes' label selectors: the text form of requests and the object form of specs.
+#pragma once
+
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace virtset::api {
+
+class BadSelector : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class LabelSelector {
+ public:
+  // Matches everything.
+  LabelSelector() = default;
+
+  // "a=b,c!=d,e in (f,g),!h": Kubernetes' labels.Parse. Throws BadSelector.
+  static LabelSelector parse(std::string_view text);
+  // {matchLabels, matchExpressions}. Null matches nothing, {} everything. Throws BadSelector.
+  static LabelSelector from_object(const nlohmann::json& selector);
+
+  // `labels` is an object of strings, or null for none.
+  bool matches(const nlohmann::json& labels) const;
+  bool everything() const { return !nothing_ && requirements_.empty(); }
+  // Canonical text: requirements sorted by key, values sorted.
+  std::string to_string() const;
+
+ private:
+  struct Requirement {
+    enum class Operator { in, not_in, equals, not_equals, exists, does_not_exist, greater, less };
+    std::string key;
+    Operator op;
+    std::set<std::string> values;
+
+    bool matches(const std::string* value) const;
+    std::string to_string() const;
+  };
+  class Parser;
+
+  void add(Requirement requirement);
+
+  bool nothing_ = false;
+  std::vector<Requirement> requirements_;
+};
+
+}  // namespace virtset::api

@@ -1,0 +1,35 @@
+// How objects end: deletion marks, finalizers and owner references (Kubernetes: garbage collection).
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "api/kinds/times.h"
+#include "store/store.h"
+
+namespace virtset::api {
+
+inline constexpr const char* orphan_finalizer = "orphan";
+inline constexpr const char* foreground_finalizer = "foregroundDeletion";
+
+enum class Propagation { background, foreground, orphan };
+
+bool is_deleting(const nlohmann::json& object);
+bool has_finalizer(const nlohmann::json& object, const std::string& finalizer);
+void remove_finalizer(nlohmann::json& object, const std::string& finalizer);
+// Whether somebody still has to clean up; for namespaces also the kind they keep in their spec.
+bool has_finalizers(const nlohmann::json& object);
+
+// The write that a change amounts to: an object that is being deleted goes with its last finalizer.
+store::Store::Mutation put_or_finish(nlohmann::json object);
+
+// What deleting an object amounts to. `policy` is what was asked for explicitly. A grace period only
+// ever becomes shorter.
+store::Store::Mutation begin_deletion(nlohmann::json object, std::optional<Propagation> policy,
+                                      std::optional<std::int64_t> grace_period_seconds, Time now);
+
+// The owner that manages the object, or null.
+const nlohmann::json& controller_of(const nlohmann::json& object);
+
+}  // namespace virtset::api

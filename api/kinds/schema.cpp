@@ -1,0 +1,222 @@
+#include "api/kinds/schema.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "api/kinds/json_access.h"
+#include "api/kinds/quantity.h"
+#include "api/kinds/times.h"
+
+namespace virtset::api {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::string child_path(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
+}
+
+// As much of a value as an error message should repeat.
+std::string shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  constexpr std::size_t most = 80;
+  return text.size() <= most ? text : text.substr(0, most) + "…";
+}
+
+}  // namespace
+
+SchemaPtr Schema::load(const Json& declaration, const Json& definitions) {
+  if (declaration.contains("$ref")) {
+    const auto name = declaration["$ref"].get<std::string>().substr(sizeof("#/definitions/") - 1);
+    if (!definitions.contains(name)) throw std::invalid_argument("no definition of " + name);
+    // What stands beside a reference adds to it, a description above all.
+    Json merged = definitions[name];
+    for (const auto& [key, value] : declaration.items()) {
+      if (key != "$ref") merged[key] = value;
+    }
+    return load(merged, definitions);
+  }
+  static const std::map<std::string, Type> types = {
+      {"", Type::any},           {"object", Type::object},   {"array", Type::array},
+      {"string", Type::string},  {"integer", Type::integer}, {"number", Type::number},
+      {"boolean", Type::boolean}};
+  auto schema = std::make_shared<Schema>();
+  schema->type_ = types.at(declaration.value("type", ""));
+  const std::string format = declaration.value("format", "");
+  if (format == "quantity") schema->format_ = Format::quantity;
+  if (format == "date-time") schema->format_ = Format::date_time;
+  for (const auto& [name, property] : member(declaration, "properties").items()) {
+    schema->properties_[name] = load(property, definitions);
+  }
+  if (declaration.contains("items")) schema->items_ = load(declaration["items"], definitions);
+  if (declaration.contains("additionalProperties")) {
+    schema->additional_ = load(declaration["additionalProperties"], definitions);
+  }
+  schema->required_ = declaration.value("required", std::vector<std::string>());
+  schema->enum_ = declaration.value("enum", std::vector<std::string>());
+  if (declaration.contains("minimum")) schema->minimum_ = declaration["minimum"];
+  if (declaration.contains("maximum")) schema->maximum_ = declaration["maximum"];
+  schema->max_items_ = declaration.value("maxItems", SIZE_MAX);
+  schema->min_length_ = declaration.value("minLength", std::size_t{0});
+  schema->max_length_ = declaration.value("maxLength", SIZE_MAX);
+  schema->int_or_string_ = declaration.value("x-kubernetes-int-or-string", false);
+  schema->preserve_unknown_ = declaration.value("x-kubernetes-preserve-unknown-fields", false);
+  schema->default_ = declaration.value("default", Json());
+  schema->ignored_ = declaration.value("x-virtset-ignored", "");
+  schema->unsupported_ = declaration.value("x-virtset-unsupported", "");
+  return schema;
+}
+
+void Schema::apply(Json& object, SchemaFindings& findings) const { check(object, "", findings); }
+
+void Schema::check(Json& value, const std::string& path, SchemaFindings& findings) const {
+  if (!unsupported_.empty()) {
+    findings.errors.not_supported(path, unsupported_);
+    return;
+  }
+  if (!ignored_.empty()) {
+    findings.warnings.push_back(path + ": " + ignored_);
+    return;
+  }
+  if (!has_type(value)) {
+    findings.errors.invalid(path, "Invalid value: " + shown(value) + ": must be " + expected());
+    return;
+  }
+  if (value.is_object()) {
+    check_object(value, path, findings);
+  } else if (value.is_array()) {
+    check_array(value, path, findings);
+  } else if (value.is_string()) {
+    check_string(value, path, findings.errors);
+  } else if (value.is_number()) {
+    check_number(value, path, findings.errors);
+  }
+}
+
+bool Schema::has_type(const Json& value) const {
+  if (int_or_string_ || format_ == Format::quantity) {
+    return value.is_string() || value.is_number();
+  }
+  switch (type_) {
+    case Type::any:
+      return true;
+    case Type::object:
+      return value.is_object();
+    case Type::array:
+      return value.is_array();
+    case Type::string:
+      return value.is_string();
+    case Type::integer:
+      return value.is_number_integer();
+    case Type::number:
+      return value.is_number();
+    case Type::boolean:
+      return value.is_boolean();
+  }
+  return false;
+}
+
+std::string Schema::expected() const {
+  if (format_ == Format::quantity) return "a quantity such as \"128Mi\" or \"500m\"";
+  if (int_or_string_) return "an integer or a string";
+  switch (type_) {
+    case Type::object:
+      return "an object";
+    case Type::array:
+      return "a list";
+    case Type::string:
+      return "a string (quote it if it looks like something else)";
+    case Type::integer:
+      return "an integer";
+    case Type::number:
+      return "a number";
+    case Type::boolean:
+      return "true or false";
+    default:
+      return "something else";
+  }
+}
+
+void Schema::check_object(Json& value, const std::string& path, SchemaFindings& findings) const {
+  for (auto it = value.begin(); it != value.end();) {
+    const auto property = properties_.find(it.key());
+    const Schema* schema = property != properties_.end() ? property->second.get()
+                           : additional_                 ? additional_.get()
+                                                         : nullptr;
+    if (!schema && !preserve_unknown_ && type_ != Type::any) {
+      findings.unknown.push_back(child_path(path, it.key()));
+      it = value.erase(it);
+    } else if (it->is_null()) {
+      it = value.erase(it);  // Kubernetes: null is the same as absent
+    } else {
+      if (schema) {
+        const bool map_entry = property == properties_.end();
+        schema->check(*it, map_entry ? path + "[" + it.key() + "]" : child_path(path, it.key()),
+                      findings);
+      }
+      ++it;
+    }
+  }
+  for (const auto& [name, property] : properties_) {
+    if (!property->default_.is_null() && !value.contains(name)) value[name] = property->default_;
+  }
+  for (const std::string& name : required_) {
+    if (!value.contains(name)) findings.errors.required(child_path(path, name), "Required value");
+  }
+}
+
+void Schema::check_array(Json& value, const std::string& path, SchemaFindings& findings) const {
+  if (value.size() > max_items_) {
+    findings.errors.invalid(path, "Too many: " + std::to_string(value.size()) +
+                                      ": must have at most " + std::to_string(max_items_) +
+                                      " items");
+    return;
+  }
+  if (!items_) return;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    items_->check(value[i], path + "[" + std::to_string(i) + "]", findings);
+  }
+}
+
+void Schema::check_string(const Json& value, const std::string& path,
+                          FieldErrorList& errors) const {
+  const auto& text = value.get_ref<const std::string&>();
+  if (text.size() < min_length_) errors.required(path, "Required value: must not be empty");
+  if (text.size() > max_length_) {
+    errors.invalid(path, "Invalid value: must have at most " + std::to_string(max_length_) +
+                             " characters");
+  }
+  if (format_ == Format::quantity && !Quantity::parse(text)) {
+    errors.invalid(path, "Invalid value: " + shown(value) + ": must be " + expected());
+  }
+  if (format_ == Format::date_time && !parse_time(text)) {
+    errors.invalid(path, "Invalid value: " + shown(value) +
+                             ": must be a time such as \"2026-01-02T15:04:05Z\"");
+  }
+  if (!enum_.empty() && std::find(enum_.begin(), enum_.end(), text) == enum_.end()) {
+    std::string allowed;
+    for (const std::string& item : enum_) {
+      allowed += (allowed.empty() ? "\"" : ", \"") + item + "\"";
+    }
+    errors.not_supported(path,
+                         "Unsupported value: " + shown(value) + ": supported values: " + allowed);
+  }
+}
+
+void Schema::check_number(const Json& value, const std::string& path,
+                          FieldErrorList& errors) const {
+  if (!value.is_number_integer()) return;
+  const bool too_large_for_any = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+  const auto number = too_large_for_any ? INT64_MAX : value.get<std::int64_t>();
+  if (minimum_ && number < *minimum_) {
+    errors.invalid(path, "Invalid value: " + shown(value) + ": must be greater than or equal to " +
+                             std::to_string(*minimum_));
+  }
+  if (maximum_ && number > *maximum_) {
+    errors.invalid(path, "Invalid value: " + shown(value) + ": must be less than or equal to " +
+                             std::to_string(*maximum_));
+  }
+}
+
+}  // namespace virtset::api

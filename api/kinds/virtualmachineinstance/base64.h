@@ -1,0 +1,13 @@
+// Base64 of manifests, which comes with line breaks or without.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace virtset::api {
+
+// Nothing if it is not base64.
+std::optional<std::string> decode_base64(std::string_view encoded);
+
+}  // namespace virtset::api

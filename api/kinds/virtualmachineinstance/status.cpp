@@ -1,0 +1,61 @@
+#include "api/kinds/virtualmachineinstance/status.h"
+
+#include "api/kinds/json_access.h"
+
+namespace virtset::api {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Phase all_phases[] = {Phase::pending, Phase::scheduling, Phase::scheduled,
+                                Phase::running, Phase::succeeded,  Phase::failed};
+
+}  // namespace
+
+const char* to_string(Phase phase) {
+  switch (phase) {
+    case Phase::pending:
+      return "Pending";
+    case Phase::scheduling:
+      return "Scheduling";
+    case Phase::scheduled:
+      return "Scheduled";
+    case Phase::running:
+      return "Running";
+    case Phase::succeeded:
+      return "Succeeded";
+    case Phase::failed:
+      return "Failed";
+  }
+  return "";
+}
+
+Phase phase_of(const Json& instance) {
+  const std::string name = text(member(instance, "status", "phase"));
+  for (const Phase phase : all_phases) {
+    if (name == to_string(phase)) return phase;
+  }
+  return Phase::pending;
+}
+
+void enter_phase(Json& status, Phase phase, Time now) {
+  const std::string current = text(member(status, "phase"));
+  if (current == to_string(Phase::succeeded) || current == to_string(Phase::failed)) return;
+  status["phase"] = to_string(phase);
+  Json& entered = status["phaseTransitionTimestamps"];
+  for (const Json& entry : entered) {
+    if (entry["phase"] == to_string(phase)) return;
+  }
+  entered.push_back({{"phase", to_string(phase)}, {"phaseTransitionTimestamp", format_time(now)}});
+}
+
+Time phase_entered_at(const Json& instance, Phase phase) {
+  for (const Json& entry : member(instance, "status", "phaseTransitionTimestamps")) {
+    if (text(member(entry, "phase")) != to_string(phase)) continue;
+    return parse_time(text(member(entry, "phaseTransitionTimestamp"))).value_or(Time());
+  }
+  return Time();
+}
+
+}  // namespace virtset::api

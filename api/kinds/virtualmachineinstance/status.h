@@ -1,0 +1,29 @@
+// The status of an instance: phases and what follows from them (KubeVirt: VirtualMachineInstancePhase).
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "api/kinds/times.h"
+
+namespace virtset::api {
+
+enum class Phase { pending, scheduling, scheduled, running, succeeded, failed };
+
+const char* to_string(Phase phase);
+// Of a stored instance; what is not known counts as pending.
+Phase phase_of(const nlohmann::json& instance);
+inline bool is_final(Phase phase) { return phase == Phase::succeeded || phase == Phase::failed; }
+
+// Enters a phase, and notes when it was entered first. A final phase is never left.
+void enter_phase(nlohmann::json& status, Phase phase, Time now);
+
+// When the phase was entered first, or the epoch.
+Time phase_entered_at(const nlohmann::json& instance, Phase phase);
+
+// KubeVirt: the launcher of a running instance is gone, so that nobody knows how it fares; a set
+// replaces it at once.
+inline constexpr const char* reason_process_gone = "PodTerminating";
+
+}  // namespace virtset::api

@@ -1,0 +1,30 @@
+// The one place where errors become Kubernetes' Status.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "api/kinds/errors.h"
+#include "api/kinds/kind.h"
+#include "api/rest/message.h"
+
+namespace virtset::api {
+
+ApiError not_found(const Kind& kind, const std::string& name);
+ApiError already_exists(const Kind& kind, const std::string& name, bool being_deleted);
+ApiError conflict(const Kind& kind, const std::string& name, const std::string& why);
+ApiError bad_request(const std::string& message);
+ApiError expired(const std::string& message);
+
+nlohmann::json to_status(const ApiError& error);
+
+// Any exception that a verb may end with, as an ApiError: errors of the store become 503 and 507,
+// what nobody expected 500.
+ApiError to_api_error(const std::exception_ptr& error);
+
+// The answer. A client that asked for text/plain gets the message as a line.
+Response to_response(const ApiError& error, const Request& request);
+
+}  // namespace virtset::api

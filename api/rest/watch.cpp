@@ -1,0 +1,254 @@
+#include "api/rest/watch.h"
+
+#include <charconv>
+#include <random>
+
+#include "api/rest/status.h"
+
+namespace virtset::api {
+
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::seconds;
+
+constexpr std::size_t chunk = 32 << 10;
+constexpr int steps_per_turn = 500;
+constexpr seconds bookmark_interval{60};
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::int64_t number(std::string_view text, const char* what) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw bad_request(std::string(what) + " must be a number, not \"" + std::string(text) + "\"");
+  }
+  return value;
+}
+
+// Kubernetes: without timeoutSeconds a watch ends after 30 to 60 minutes, so that not all end at once.
+seconds random_timeout() {
+  static std::minstd_rand random{std::random_device{}()};
+  return seconds(1800 + random() % 1800);
+}
+
+struct Options {
+  store::Revision since = 0;
+  bool initial_objects = false;
+  bool bookmarks = false;
+  bool bookmark_after_initial = false;
+  seconds timeout{0};
+};
+
+Options read_options(const Request& request) {
+  Options options;
+  const auto version = request.parameter("resourceVersion").value_or("");
+  options.since = version.empty() ? 0 : number(version, "resourceVersion");
+  options.initial_objects = options.since == 0;
+  options.bookmarks = request.flag("allowWatchBookmarks");
+  if (request.flag("sendInitialEvents")) {
+    if (request.parameter("resourceVersionMatch").value_or("") != "NotOlderThan") {
+      ApiError error(422, "Invalid",
+                     "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+      error.causes = {{FieldError::Reason::forbidden, "resourceVersionMatch",
+                       "Forbidden: sendInitialEvents requires resourceVersionMatch=NotOlderThan"}};
+      throw error;
+    }
+    options.initial_objects = true;
+    options.bookmark_after_initial = options.bookmarks;
+  }
+  const auto timeout = request.parameter("timeoutSeconds").value_or("");
+  options.timeout = timeout.empty() ? seconds(0) : seconds(number(timeout, "timeoutSeconds"));
+  if (options.timeout == seconds(0)) options.timeout = random_timeout();
+  return options;
+}
+
+class WatchStream final : public BodyStream {
+ public:
+  WatchStream(store::Store& store, Scheduler& scheduler, ObjectFilter filter, Rendering rendering,
+              Options options)
+      : store_(store),
+        scheduler_(scheduler),
+        filter_(std::move(filter)),
+        rendering_(std::move(rendering)),
+        options_(options),
+        position_(options.initial_objects ? store.revision() : options.since) {
+    if (options_.initial_objects) {
+      const Kind& kind = filter_.kind();
+      initial_ = store_.list(kind.group, kind.kind,
+                             filter_.ns() ? std::optional<std::string_view>(*filter_.ns())
+                                          : std::nullopt);
+    }
+    subscription_ = store_.feed().subscribe([this](const store::Change& change) {
+      const store::Key& key = change.object->key();
+      if (key.kind == filter_.kind().kind && key.group == filter_.kind().group) {
+        wake();
+      } else if (waiting_) {
+        // Nothing to send, but a step forward: a quiet watch must not fall behind a busy store.
+        position_ = change.revision();
+      }
+    });
+    deadline_ = scheduler_.after(options_.timeout, [this] {
+      timed_out_ = true;
+      wake();
+    });
+    if (options_.bookmarks) arm_bookmark();
+  }
+
+  void on_wake(std::function<void()> wake) override { wake_ = std::move(wake); }
+
+  State read(std::string& out) override {
+    waiting_ = false;
+    if (!initial_.empty() || options_.bookmark_after_initial) {
+      if (!send_initial(out)) return State::more;
+    }
+    for (int step = 0; step < steps_per_turn && out.size() < chunk; ++step) {
+      // Only what is still held can be sent; see WatchFeed.
+      if (!store_.feed().holds(position_)) {
+        send("ERROR", to_status(expired("too old resource version: " + std::to_string(position_) +
+                                        " (" + std::to_string(store_.revision()) + ")")),
+             out);
+        return State::end;
+      }
+      const store::Change* change = store_.feed().next_after(position_);
+      if (!change) return pause(out);
+      position_ = change->revision();
+      send_change(*change, out);
+    }
+    return State::more;
+  }
+
+ private:
+  // All changes are sent; what is left to do before waiting for more?
+  State pause(std::string& out) {
+    if (bookmark_due_ || (timed_out_ && options_.bookmarks)) send_bookmark(false, out);
+    if (timed_out_) return State::end;
+    waiting_ = true;
+    return State::wait;
+  }
+
+  void wake() {
+    if (waiting_ && wake_) {
+      waiting_ = false;
+      wake_();
+    }
+  }
+
+  void arm_bookmark() {
+    bookmark_timer_ = scheduler_.after(bookmark_interval, [this] {
+      bookmark_due_ = true;
+      arm_bookmark();
+      wake();
+    });
+  }
+
+  // False if there is more of it to come.
+  bool send_initial(std::string& out) {
+    for (int step = 0; step < steps_per_turn && next_initial_ < initial_.size(); ++step) {
+      if (out.size() >= chunk) return false;
+      const store::ObjectPtr object = std::move(initial_[next_initial_++]);
+      if (filter_.matches(*object)) send_object("ADDED", *object, out);
+    }
+    if (next_initial_ < initial_.size()) return false;
+    initial_.clear();
+    if (options_.bookmark_after_initial) send_bookmark(true, out);
+    options_.bookmark_after_initial = false;
+    return true;
+  }
+
+  // Kubernetes: an object that enters the selector is ADDED, one that leaves it DELETED.
+  void send_change(const store::Change& change, std::string& out) {
+    const bool was = change.previous && filter_.matches(*change.previous);
+    if (change.type == store::Change::Type::deleted) {
+      if (was) send_object("DELETED", *change.object, out);
+      return;
+    }
+    const bool is = filter_.matches(*change.object);
+    if (is) {
+      send_object(was ? "MODIFIED" : "ADDED", *change.object, out);
+    } else if (was) {
+      send_left(*change.previous, change.revision(), out);
+    }
+  }
+
+  void send_object(const char* type, const store::Object& object, std::string& out) {
+    if (rendering_.wanted.form == Form::table) {
+      Json table = rendering_.table(object, scheduler_.now());
+      if (columns_sent_) table["columnDefinitions"] = nullptr;
+      columns_sent_ = true;
+      send(type, table, out);
+      return;
+    }
+    out += std::string("{\"type\":\"") + type + "\",\"object\":" + rendering_.text(object) + "}\n";
+  }
+
+  // The last state that matched, with the revision of the change that ended it.
+  void send_left(const store::Object& last, store::Revision revision, std::string& out) {
+    Json document = *last.document();
+    document["metadata"]["resourceVersion"] = std::to_string(revision);
+    send_object("DELETED",
+                store::Object(last.key(), last.uid(), revision, dump(document),
+                              std::make_shared<store::RecentDocuments>(1)),
+                out);
+  }
+
+  void send_bookmark(bool initial_end, std::string& out) {
+    bookmark_due_ = false;
+    Json metadata{{"resourceVersion", std::to_string(position_)}, {"creationTimestamp", nullptr}};
+    if (initial_end) metadata["annotations"] = {{"k8s.io/initial-events-end", "true"}};
+    const Kind& kind = rendering_.kind;
+    Json object{{"kind", kind.kind},
+                {"apiVersion", kind.api_version(rendering_.version)},
+                {"metadata", metadata}};
+    if (rendering_.wanted.form == Form::table) {
+      object = {{"kind", "Table"},
+                {"apiVersion", "meta.k8s.io/" + rendering_.wanted.table_version},
+                {"metadata", metadata},
+                {"columnDefinitions", nullptr},
+                {"rows", Json::array()}};
+    }
+    send("BOOKMARK", object, out);
+  }
+
+  static void send(const char* type, const Json& object, std::string& out) {
+    out += std::string("{\"type\":\"") + type + "\",\"object\":" + dump(object) + "}\n";
+  }
+
+  store::Store& store_;
+  Scheduler& scheduler_;
+  ObjectFilter filter_;
+  Rendering rendering_;
+  Options options_;
+  store::Revision position_;  // up to here everything was sent
+  std::vector<store::ObjectPtr> initial_;
+  std::size_t next_initial_ = 0;
+  bool columns_sent_ = false;
+  bool waiting_ = false;
+  bool timed_out_ = false;
+  bool bookmark_due_ = false;
+  std::function<void()> wake_;
+  store::WatchFeed::Subscription subscription_;
+  std::unique_ptr<Scheduler::Timer> deadline_;
+  std::unique_ptr<Scheduler::Timer> bookmark_timer_;
+};
+
+}  // namespace
+
+Response watch_response(store::Store& store, Scheduler& scheduler, ObjectFilter filter,
+                        Rendering rendering, const Request& request) {
+  const Options options = read_options(request);
+  if (!options.initial_objects &&
+      (!store.feed().holds(options.since) || options.since > store.revision())) {
+    throw expired("too old resource version: " + std::to_string(options.since) + " (" +
+                  std::to_string(store.revision()) + ")");
+  }
+  Response response;
+  response.stream = std::make_unique<WatchStream>(store, scheduler, std::move(filter),
+                                                  std::move(rendering), options);
+  return response;
+}
+
+}  // namespace virtset::api
