@@ -1,0 +1,158 @@
+#include "daemon/controllers/instance_controller.h"
+
+#include <spdlog/spdlog.h>
+
+#include "api/kinds/conditions.h"
+#include "api/kinds/json_access.h"
+#include "api/kinds/kind.h"
+#include "api/kinds/lifecycle.h"
+
+namespace virtset {
+
+using api::Phase;
+using store::Json;
+
+InstanceController::InstanceController(Parts parts, Options options)
+    : parts_(parts),
+      options_(std::move(options)),
+      queue_(parts.scheduler, [this](const store::Key& key) { reconcile(key); }),
+      puller_(
+          parts.images, parts.jobs, parts.scheduler,
+          [this](const store::Key& key) { queue_.add(key); }, options_.images),
+      slots_(parts.guest_memory, [this](const store::Key& key) { queue_.add(key); }) {}
+
+InstanceController::~InstanceController() = default;
+
+const Json& InstanceController::Look::status() const { return api::member(*document, "status"); }
+
+api::InstanceSpec InstanceController::Look::spec() const {
+  return api::read_instance_spec((*document)["spec"], key.name);
+}
+
+void InstanceController::start() {
+  for (const auto& object : parts_.store.list(api::kubevirt_group, api::instance_kind)) {
+    take_in(*object);
+    queue_.add(object->key());
+  }
+}
+
+// What an instance had when an earlier run of the daemon ended is still its own.
+void InstanceController::take_in(const store::Object& object) {
+  const auto document = object.document();
+  Runtime& runtime = runtime_of(object);
+  const Phase phase = api::phase_of(*document);
+  if (api::is_final(phase)) return;
+  const api::InstanceSpec spec =
+      api::read_instance_spec((*document)["spec"], object.key().name);
+  for (const Json& interface : api::member(*document, "status", "interfaces")) {
+    parts_.network.addresses().restore(object.uid() + "/" + api::text(interface["name"]),
+                                       api::text(api::member(interface, "mac")),
+                                       api::text(api::member(interface, "ipAddress")));
+  }
+  runtime.is_ready = api::condition_is_true(api::member(*document, "status"), "Ready");
+  if (phase != Phase::pending) {
+    slots_.restore({object.key(), runtime.set, std::nullopt,
+                    spec.memory_request_bytes + options_.memory_overhead});
+  }
+  const Json& failure = api::member(*document, "status", "startFailure");
+  const auto retry_at = api::parse_time(api::text(api::member(failure, "retryAfterTimestamp")));
+  if (!retry_at) return;
+  for (const api::DiskSpec& disk : spec.disks) {
+    const auto* source = std::get_if<api::ContainerDiskSource>(&disk.source);
+    if (!source || api::text(api::member(failure, "image")) != source->image) continue;
+    puller_.restore({source->image, images::parse_pull_policy(source->pull_policy, source->image),
+                     source->path},
+                    static_cast<int>(api::integer(api::member(failure, "consecutiveFailCount"), 1)),
+                    *retry_at,
+                    api::text(api::member(failure, "message")));
+  }
+}
+
+InstanceController::Runtime& InstanceController::runtime_of(const store::Object& object) {
+  Runtime& runtime = runtimes_[object.key()];
+  if (runtime.uid == object.uid()) return runtime;
+  // Another instance of the same name: the earlier one is gone.
+  runtime = Runtime{};
+  runtime.uid = object.uid();
+  const auto document = object.document();
+  runtime.uuid = api::read_instance_spec((*document)["spec"], object.key().name).uuid;
+  runtime.set = api::text(api::member(api::controller_of(*document), "uid"));
+  by_uuid_[runtime.uuid] = object.key();
+  return runtime;
+}
+
+void InstanceController::observe(const store::Change& change) {
+  const store::Key& key = change.object->key();
+  if (key.group != api::kubevirt_group) return;
+  if (key.kind == api::replica_set_kind) {
+    slots_.limit_changed(change.object->uid());
+    return;
+  }
+  if (key.kind != api::instance_kind) return;
+  if (change.type == store::Change::Type::deleted) {
+    forget(key);
+    return;
+  }
+  Runtime& runtime = runtime_of(*change.object);
+  const std::string set =
+      api::text(api::member(api::controller_of(*change.object->document()), "uid"));
+  if (set != runtime.set) {
+    runtime.set = set;
+    slots_.owner_changed(key, set);
+  }
+  queue_.add(key);
+}
+
+void InstanceController::forget(const store::Key& key) {
+  const auto it = runtimes_.find(key);
+  if (it == runtimes_.end()) return;
+  const Runtime& runtime = it->second;
+  parts_.network.addresses().release(runtime.uid + "/");
+  parts_.domains.forget_end(runtime.uuid);
+  slots_.release(key);
+  slots_.forget(key);
+  puller_.forget(key);
+  queue_.forget(key);
+  const auto by_uuid = by_uuid_.find(runtime.uuid);
+  if (by_uuid != by_uuid_.end() && by_uuid->second == key) by_uuid_.erase(by_uuid);
+  runtimes_.erase(it);
+}
+
+void InstanceController::domain_changed(const std::string& uuid) {
+  const auto it = by_uuid_.find(uuid);
+  if (it != by_uuid_.end()) {
+    queue_.add(it->second);
+  } else {
+    parts_.domains.forget_end(uuid);
+  }
+}
+
+void InstanceController::surroundings_changed() {
+  for (const auto& [key, runtime] : runtimes_) {
+    if (!runtime.cleaned) queue_.add(key);
+  }
+}
+
+void InstanceController::reconcile(const store::Key& key) {
+  const store::ObjectPtr object = parts_.store.get(key);
+  // A write under way, or a job, asks for another look when it is done.
+  if (!object || parts_.store.busy(key)) return;
+  Runtime& runtime = runtime_of(*object);
+  if (runtime.job) return;
+  const auto document = object->document();
+  Look look{key,     object, document, runtime, api::phase_of(*document),
+            parts_.domains.find(runtime.uuid)};
+  // One of the same UUID may be another's; see Strays.
+  if (look.domain && look.domain->info.mark.uid != runtime.uid) look.domain = nullptr;
+  // Its place in the set is free as soon as its process is gone: libvirt says so only later.
+  if (look.domain && look.domain->process_exited) slots_.release(key);
+  if (api::is_deleting(*document)) {
+    tear_down(look);
+  } else if (api::is_final(look.phase)) {
+    clean_up(look);
+  } else {
+    go_forward(look);
+  }
+}
+
+}  // namespace virtset

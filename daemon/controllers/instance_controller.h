@@ -1,0 +1,162 @@
+// Runs virtual machine instances: Pending -> Scheduling -> Scheduled -> Running -> Succeeded | Failed,
+// and deletion backwards. Loop thread only.
+//
+//   Pending     it has no slot yet: its set is at count, or the host is full
+//   Scheduling  its images are being got
+//   Scheduled   its disks and addresses are there; this is durable before its domain is started
+//   Running     its domain is there
+//
+// Where an instance is found after a crash follows from its phase and from what is there: before
+// Scheduled no start was ever ordered; at Scheduled one may have been, and the hypervisor's list says
+// whether it came through; at Running an absent domain has died.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "api/kinds/conditions.h"
+#include "api/kinds/virtualmachineinstance/spec.h"
+#include "api/kinds/virtualmachineinstance/status.h"
+#include "daemon/controller.h"
+#include "daemon/domains.h"
+#include "daemon/event_recorder.h"
+#include "daemon/image_puller.h"
+#include "daemon/jobs.h"
+#include "daemon/pod_network.h"
+#include "daemon/probe.h"
+#include "daemon/slots.h"
+#include "daemon/work_queue.h"
+#include "images/images.h"
+
+namespace virtset {
+
+class InstanceController final : public Controller {
+ public:
+  struct Options {
+    std::string node_name;
+    std::string installation;
+    bool emulate = false;
+    // Of a domain beside the guest's own memory, for admission.
+    std::uint64_t memory_overhead = 48ull << 20;
+    // After a start that the hypervisor refused, doubled each time.
+    std::chrono::seconds first_back_off{5};
+    std::chrono::seconds longest_back_off{300};
+    ImagePuller::Options images;
+  };
+
+  struct Parts {
+    store::Store& store;
+    api::Scheduler& scheduler;
+    Jobs& jobs;
+    hypervisor::Hypervisor& hypervisor;
+    images::Images& images;
+    PodNetwork& network;
+    ProbeTransport& probes;
+    EventRecorder& events;
+    Domains& domains;
+    std::uint64_t guest_memory;  // of the host; 0: unlimited
+  };
+
+  InstanceController(Parts parts, Options options);
+  ~InstanceController() override;
+
+  void start() override;
+  void observe(const store::Change& change) override;
+
+  // The domain of this UUID has changed.
+  void domain_changed(const std::string& uuid);
+  // The hypervisor or the network is there again, or not any more.
+  void surroundings_changed();
+  // Images were imported.
+  void images_changed() { puller_.retry_now(); }
+
+ private:
+  // What this run of the daemon knows of an instance beyond what is stored.
+  struct Runtime {
+    std::string uid;
+    std::string uuid;  // of the domain
+    std::string set;   // uid of the owning set
+    bool job = false;  // one is under way, and it will ask for another look
+
+    // On the way to a domain.
+    std::map<std::string, images::ContainerDisk> images;             // by disk
+    std::optional<std::map<std::string, images::MadeDisk>> disks;    // by disk
+    bool start_ordered = false;     // successfully; its event is on the way or was seen
+    unsigned believe_from = 0;      // a list of the hypervisor before this one says nothing about it
+    std::string last_trouble;       // what was told last, so that it is told once
+
+    // While it runs.
+    std::unique_ptr<Probe> readiness;
+    std::unique_ptr<Probe> liveness;
+    bool is_ready = false;          // what the readiness probe says
+    bool is_dead = false;           // what the liveness probe says
+
+    // On the way out.
+    bool asked_to_shut_down = false;
+    int asked_times = 0;
+    api::Scheduler::SteadyTime asked_last;
+    std::optional<api::Scheduler::SteadyTime> stopping_since;  // for another reason than deletion
+    bool cleaned = false;           // it has neither disks nor addresses any more
+  };
+  // One look: the stored instance and what is known of it.
+  struct Look {
+    const store::Key& key;
+    store::ObjectPtr object;
+    std::shared_ptr<const store::Json> document;
+    Runtime& runtime;
+    api::Phase phase;
+    const DomainRecord* domain;  // null: none is known
+
+    const store::Json& status() const;
+    api::InstanceSpec spec() const;
+  };
+
+  void reconcile(const store::Key& key);
+  Runtime& runtime_of(const store::Object& object);
+  void forget(const store::Key& key);
+  void take_in(const store::Object& object);
+
+  // instance_start.cpp: towards a domain.
+  void go_forward(Look& look);
+  void prepare_and_start(Look& look);
+  bool has_slot(Look& look);
+  bool may_try_again(Look& look);
+  std::optional<std::int64_t> limit_of_set(const store::Json& instance) const;
+  bool has_images(Look& look, const api::InstanceSpec& spec);
+  bool has_addresses(Look& look, const api::InstanceSpec& spec);
+  void make_disks(Look& look, const api::InstanceSpec& spec);
+  void order_start(Look& look, const api::InstanceSpec& spec);
+  void start_finished(const store::Key& key, const std::string& uid, Result<std::monostate>& result);
+  hypervisor::Domain describe(const Look& look, const api::InstanceSpec& spec) const;
+  store::Json scheduled_status(const Look& look, const api::InstanceSpec& spec) const;
+
+  // instance_run.cpp: while it runs.
+  void keep_running(Look& look);
+  void run_probes(Look& look, const api::InstanceSpec& spec);
+  void set_running_conditions(const Look& look, store::Json& status) const;
+
+  // instance_stop.cpp: towards the end.
+  void finish(Look& look, const DomainEnd& end);
+  void stop_domain(Look& look, api::Scheduler::Duration time_left);
+  void tear_down(Look& look);
+  void clean_up(Look& look);
+  void remove_finalizer(Look& look);
+
+  // Status, conditions and events, in instance_status.cpp.
+  void write_status(const Look& look, store::Json status, std::function<void()> written = nullptr);
+  void report_waiting(Look& look, const api::Condition& condition, bool with_event);
+  void report_failure(Look& look, const std::string& reason, const std::string& message);
+  void record(const Look& look, EventType type, const std::string& reason,
+              const std::string& message);
+
+  Parts parts_;
+  const Options options_;
+  WorkQueue queue_;
+  ImagePuller puller_;
+  Slots slots_;
+  std::map<store::Key, Runtime> runtimes_;
+  std::map<std::string, store::Key> by_uuid_;
+};
+
+}  // namespace virtset

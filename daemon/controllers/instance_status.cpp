@@ -1,0 +1,101 @@
+#include <spdlog/spdlog.h>
+
+#include "api/kinds/conditions.h"
+#include "api/kinds/json_access.h"
+#include "api/kinds/lifecycle.h"
+#include "daemon/controllers/instance_controller.h"
+#include "store/errors.h"
+
+namespace virtset {
+
+using store::Json;
+using store::Store;
+
+namespace {
+
+constexpr const char* component = "virtset";
+
+}  // namespace
+
+void InstanceController::record(const Look& look, EventType type, const std::string& reason,
+                                const std::string& message) {
+  parts_.events.record(*look.object, type, component, reason, message);
+}
+
+// Stores the status if it differs, and then calls `written`.
+void InstanceController::write_status(const Look& look, Json status,
+                                      std::function<void()> written) {
+  if (status == look.status()) {
+    if (written) written();
+    return;
+  }
+  const store::Key key = look.key;
+  try {
+    parts_.store.write(
+        key,
+        [uid = look.object->uid(), status = std::move(status),
+         node = options_.node_name](const store::Object* current) {
+          if (!current || current->uid() != uid) return Store::Mutation::nothing();
+          Json document = *current->document();
+          // KubeVirt: the label comes with the node.
+          if (status.contains("nodeName")) {
+            document["metadata"]["labels"]["kubevirt.io/nodeName"] = node;
+          }
+          document["status"] = status;
+          return api::put_or_finish(std::move(document));
+        },
+        [this, key, written = std::move(written)](const Store::Outcome& outcome) {
+          if (outcome.error) {
+            // The disk may be full; the daemon says so on its own.
+            queue_.retry(key);
+            return;
+          }
+          queue_.forget(key);
+          if (written) written();
+        });
+  } catch (const store::Overloaded&) {
+    queue_.retry(key);
+  }
+}
+
+// Something that is not the instance's fault keeps it from going on; it will be woken.
+void InstanceController::report_waiting(Look& look, const api::Condition& condition,
+                                        bool with_event) {
+  const std::string trouble = condition.reason + ": " + condition.message;
+  if (with_event && look.runtime.last_trouble != trouble) {
+    record(look, EventType::warning, condition.reason, condition.message);
+  }
+  look.runtime.last_trouble = trouble;
+  Json status = look.status();
+  api::set_condition(status, condition, parts_.scheduler.now());
+  api::set_condition(status,
+                     {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
+                     parts_.scheduler.now());
+  write_status(look, std::move(status));
+}
+
+// A step of its own failed. It is tried again after a back-off that a restart does not reset.
+void InstanceController::report_failure(Look& look, const std::string& reason,
+                                        const std::string& message) {
+  const auto now = parts_.scheduler.now();
+  Json status = look.status();
+  const int failures =
+      static_cast<int>(
+          api::integer(api::member(status, "startFailure", "consecutiveFailCount"), 0)) +
+      1;
+  auto delay = options_.first_back_off;
+  for (int i = 1; i < failures && delay < options_.longest_back_off; ++i) delay *= 2;
+  delay = std::min(delay, options_.longest_back_off);
+  status["startFailure"] = {{"consecutiveFailCount", failures},
+                            {"retryAfterTimestamp", api::format_time(now + delay)},
+                            {"message", message}};
+  api::set_condition(status, {"Synchronized", false, reason, message}, now);
+  api::set_condition(status,
+                     {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
+                     now);
+  record(look, EventType::warning, reason, message);
+  queue_.add_after(look.key, std::chrono::duration_cast<WorkQueue::Duration>(delay));
+  write_status(look, std::move(status));
+}
+
+}  // namespace virtset

@@ -1,0 +1,207 @@
+#include <spdlog/spdlog.h>
+
+#include "api/kinds/conditions.h"
+#include "api/kinds/json_access.h"
+#include "api/kinds/lifecycle.h"
+#include "api/kinds/virtualmachineinstance/rules.h"
+#include "daemon/controllers/instance_controller.h"
+#include "store/errors.h"
+
+namespace virtset {
+
+using api::Phase;
+using hypervisor::StopReason;
+using store::Json;
+using store::Store;
+
+namespace {
+
+// KubeVirt: a guest that is booting may miss the signal, so it is sent again.
+constexpr std::chrono::seconds ask_again_after{5};
+
+// KubeVirt: shut down by itself is a success; destroyed is one only where no grace was given.
+Phase phase_after(const DomainEnd& end, bool has_grace) {
+  switch (end.reason) {
+    case StopReason::shutdown:
+      return Phase::succeeded;
+    case StopReason::destroyed:
+      return has_grace ? Phase::failed : Phase::succeeded;
+    default:
+      return Phase::failed;
+  }
+}
+
+}  // namespace
+
+// The domain is gone: Succeeded or Failed, for good.
+void InstanceController::finish(Look& look, const DomainEnd& end) {
+  const auto now = parts_.scheduler.now();
+  const Phase phase = phase_after(end, look.spec().grace_period.count() > 0);
+  look.runtime.readiness.reset();
+  look.runtime.liveness.reset();
+  slots_.release(look.key);
+  Json status = look.status();
+  api::enter_phase(status, phase, now);
+  status.erase("startFailure");
+  for (const char* condition : {"Paused", "AgentConnected", "Synchronized", "LiveMigratable"}) {
+    api::remove_condition(status, condition);
+  }
+  api::set_condition(status,
+                     {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
+                     now);
+  write_status(look, std::move(status), [this, object = look.object, phase] {
+    const bool failed = phase == Phase::failed;
+    parts_.events.record(*object, failed ? EventType::warning : EventType::normal, "virtset",
+                         "Stopped",
+                         failed ? "The VirtualMachineInstance crashed."
+                                : "The VirtualMachineInstance was shut down.");
+  });
+}
+
+// Asks the guest to power off, and again, until the time is up; then ends the domain.
+void InstanceController::stop_domain(Look& look, api::Scheduler::Duration time_left) {
+  Runtime& runtime = look.runtime;
+  const auto now = parts_.scheduler.steady_now();
+  const bool time_is_up = time_left <= api::Scheduler::Duration(0);
+  if (!time_is_up && runtime.asked_to_shut_down && now - runtime.asked_last < ask_again_after) {
+    const auto until_next = std::chrono::ceil<api::Scheduler::Duration>(
+        ask_again_after - (now - runtime.asked_last));
+    queue_.add_after(look.key, std::min(until_next, time_left));
+    return;
+  }
+  if (!time_is_up && !runtime.asked_to_shut_down) {
+    record(look, EventType::normal, "ShuttingDown", "Signaled Graceful Shutdown");
+  }
+  runtime.asked_to_shut_down = true;
+  runtime.asked_last = now;
+  // By turns: some guests listen to one, some to the other.
+  const bool by_agent = look.domain->info.agent_connected && runtime.asked_times++ % 2 == 1;
+  runtime.job = true;
+  parts_.jobs.submit(
+      Lane::control,
+      [&hypervisor = parts_.hypervisor, uuid = runtime.uuid, time_is_up, by_agent] {
+        if (time_is_up) {
+          hypervisor.destroy(uuid);
+        } else {
+          hypervisor.shut_down(uuid, by_agent ? hypervisor::Hypervisor::Ask::agent
+                                              : hypervisor::Hypervisor::Ask::power_button);
+        }
+      },
+      [this, key = look.key, uid = runtime.uid, time_is_up](Result<std::monostate>& result) {
+        const auto it = runtimes_.find(key);
+        if (it == runtimes_.end() || it->second.uid != uid) return;
+        it->second.job = false;
+        try {
+          result.get();
+          queue_.add(key);
+        } catch (const hypervisor::Unavailable&) {
+          queue_.retry(key);
+        } catch (const std::exception& error) {
+          // To power off may fail while the guest is doing just that.
+          if (time_is_up) {
+            spdlog::warn("{}/{}: {}", key.ns, key.name, error.what());
+            queue_.retry(key);
+          } else {
+            queue_.add(key);
+          }
+        }
+      });
+}
+
+// Being deleted: the domain ends, then the disks and the addresses, then the object.
+void InstanceController::tear_down(Look& look) {
+  puller_.forget(look.key);
+  slots_.forget(look.key);
+  look.runtime.liveness.reset();
+  if (look.domain && !look.domain->process_exited) {
+    const Json& metadata = (*look.document)["metadata"];
+    const auto spec_grace = look.spec().grace_period.count();
+    const auto grace =
+        std::min<std::int64_t>(spec_grace, api::integer(api::member(metadata,
+                                                                    "deletionGracePeriodSeconds"),
+                                                        spec_grace));
+    const auto since = api::parse_time(api::text(metadata["deletionTimestamp"]))
+                           .value_or(parts_.scheduler.now());
+    const auto left = since + std::chrono::seconds(grace) - parts_.scheduler.now();
+    // A clock that was set back must not keep it for longer than it was given.
+    stop_domain(look, std::min(std::chrono::ceil<api::Scheduler::Duration>(left),
+                               api::Scheduler::Duration(std::chrono::seconds(grace))));
+    return;
+  }
+  // Its end is on the way: the process is gone, or a start was ordered that nobody has seen yet.
+  if (look.domain) return;
+  const bool ended = parts_.domains.end_of(look.runtime.uuid).has_value();
+  const bool may_have_started = look.phase == Phase::scheduled || look.phase == Phase::running;
+  const bool known_absent =
+      ended || !may_have_started ||
+      (parts_.domains.synced() && parts_.domains.generation() >= look.runtime.believe_from &&
+       (!look.runtime.start_ordered || parts_.domains.generation() > look.runtime.believe_from));
+  if (!known_absent) {
+    if (!parts_.domains.synced()) {
+      report_waiting(look,
+                     {"Synchronized", false, "HypervisorUnavailable",
+                      parts_.domains.why_not_synced()},
+                     true);
+    }
+    return;
+  }
+  slots_.release(look.key);
+  if (!look.runtime.cleaned) {
+    clean_up(look);
+    return;
+  }
+  remove_finalizer(look);
+}
+
+// Nothing runs any more: what it had is given back.
+void InstanceController::clean_up(Look& look) {
+  Runtime& runtime = look.runtime;
+  slots_.release(look.key);
+  slots_.forget(look.key);
+  puller_.forget(look.key);
+  runtime.readiness.reset();
+  runtime.liveness.reset();
+  if (runtime.cleaned) return;
+  // libvirt still has to let go of the files.
+  if (look.domain) return;
+  runtime.job = true;
+  parts_.jobs.submit(
+      Lane::disk, [&images = parts_.images, uid = runtime.uid] { images.remove_disks(uid); },
+      [this, key = look.key, uid = runtime.uid](Result<std::monostate>& result) {
+        const auto it = runtimes_.find(key);
+        if (it == runtimes_.end() || it->second.uid != uid) return;
+        it->second.job = false;
+        try {
+          result.get();
+        } catch (const std::exception& error) {
+          spdlog::error("{}/{}: {}", key.ns, key.name, error.what());
+          queue_.retry(key);
+          return;
+        }
+        it->second.cleaned = true;
+        parts_.network.addresses().release(uid + "/");
+        queue_.add(key);
+      });
+}
+
+void InstanceController::remove_finalizer(Look& look) {
+  const store::Key key = look.key;
+  try {
+    parts_.store.write(
+        key,
+        [uid = look.object->uid()](const store::Object* current) {
+          if (!current || current->uid() != uid) return Store::Mutation::nothing();
+          Json document = *current->document();
+          api::remove_finalizer(document, api::instance_finalizer);
+          if (document == *current->document()) return Store::Mutation::nothing();
+          return api::put_or_finish(std::move(document));
+        },
+        [this, key](const Store::Outcome& outcome) {
+          if (outcome.error) queue_.retry(key);
+        });
+  } catch (const store::Overloaded&) {
+    queue_.retry(key);
+  }
+}
+
+}  // namespace virtset

@@ -1,0 +1,115 @@
+#include "daemon/controllers/namespace_controller.h"
+
+#include "api/kinds/admission.h"
+#include "api/kinds/json_access.h"
+#include "api/kinds/lifecycle.h"
+#include "store/errors.h"
+
+namespace virtset {
+
+using store::Json;
+using store::Store;
+using Mutation = Store::Mutation;
+
+namespace {
+
+// Each is a document to be written, so that thousands do not hold up the loop.
+constexpr int deletions_per_turn = 200;
+
+}  // namespace
+
+NamespaceController::NamespaceController(Store& store, api::Scheduler& scheduler,
+                                         const api::Kinds& kinds)
+    : store_(store),
+      scheduler_(scheduler),
+      kinds_(kinds),
+      queue_(scheduler, [this](const store::Key& key) { reconcile(key); }) {}
+
+void NamespaceController::start() {
+  const api::Kind& kind = *kinds_.find(api::core_group, api::namespace_kind);
+  const store::Key key{api::core_group, api::namespace_kind, "", "default"};
+  Json object = api::admit_new(kind, {{"metadata", {{"name", "default"}}}}, {},
+                               api::FieldValidation::strict, scheduler_.now())
+                    .object;
+  store_.write(
+      key,
+      [object = std::move(object)](const store::Object* current) {
+        return current ? Mutation::nothing() : Mutation::put(object);
+      },
+      nullptr);
+  for (const auto& ns : store_.list(api::core_group, api::namespace_kind)) {
+    if (api::is_deleting(*ns->document())) {
+      terminating_.insert(ns->key().name);
+      queue_.add(ns->key());
+    }
+  }
+}
+
+void NamespaceController::observe(const store::Change& change) {
+  const store::Key& key = change.object->key();
+  if (key.kind == api::namespace_kind && key.group == api::core_group) {
+    if (change.type == store::Change::Type::deleted) {
+      terminating_.erase(key.name);
+      queue_.forget(key);
+    } else if (api::is_deleting(*change.object->document())) {
+      terminating_.insert(key.name);
+      queue_.add(key);
+    }
+  } else if (change.type == store::Change::Type::deleted && terminating_.contains(key.ns)) {
+    queue_.add({api::core_group, api::namespace_kind, "", key.ns});
+  }
+}
+
+void NamespaceController::reconcile(const store::Key& key) {
+  const store::ObjectPtr object = store_.get(key);
+  if (!object || store_.busy(key) || !api::is_deleting(*object->document())) return;
+  const std::string ns = key.name;
+  const bool empty = delete_content(ns);
+  // While something is left, the end of each object leads back here.
+  const auto change = [this, ns, uid = object->uid(), empty](const store::Object* current) {
+    if (!current || current->uid() != uid) return Mutation::nothing();
+    Json document = *current->document();
+    document["status"]["phase"] = "Terminating";
+    if (empty) document["spec"].erase("finalizers");
+    if (document == *current->document()) return Mutation::nothing();
+    return api::put_or_finish(std::move(document));
+  };
+  try {
+    store_.write(key, change, [this, key](const Store::Outcome& outcome) {
+      if (outcome.error) queue_.retry(key);
+    });
+  } catch (const store::Overloaded&) {
+    queue_.retry(key);
+  }
+}
+
+// True if there is nothing left, nor anything on its way.
+bool NamespaceController::delete_content(const std::string& ns) {
+  bool empty = true;
+  int left = deletions_per_turn;
+  for (const api::Kind& kind : kinds_.all()) {
+    if (!kind.namespaced) continue;
+    for (const auto& object : store_.list(kind.group, kind.kind, ns)) {
+      empty = false;
+      if (left == 0) return false;
+      if (store_.busy(object->key()) || api::is_deleting(*object->document())) continue;
+      --left;
+      store_.write(
+          object->key(),
+          [uid = object->uid(), now = scheduler_.now()](const store::Object* current) {
+            if (!current || current->uid() != uid) return Mutation::nothing();
+            return api::begin_deletion(*current->document(), api::Propagation::background,
+                                       std::nullopt, now);
+          },
+          nullptr);
+    }
+  }
+  if (empty && store_.busy_in_namespace(ns)) {
+    // A creation that was admitted before the namespace was deleted.
+    queue_.add_after({api::core_group, api::namespace_kind, "", ns}, std::chrono::milliseconds(50));
+    return false;
+  }
+  return empty;
+}
+
+}  // namespace virtset
