@@ -43,8 +43,8 @@ WorkQueue::Duration WorkQueue::retry(const store::Key& key) {
   for (int i = 0; i < failures && delay < back_off_.longest; ++i) delay *= 2;
   delay = std::min(delay, back_off_.longest);
   failures = std::min(failures + 1, 1'000);
-  std::uniform_int_distribution<Duration::rep> jitter(0, delay.count() / 4);
-  delay += Duration(jitter(random_));
+  const auto spread = std::hash<std::string>()(key.ns + "/" + key.name) % 256;
+  delay += delay * static_cast<Duration::rep>(spread) / 1024;
   add_after(key, delay);
   return delay;
 }

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 
 #include "api/rest/scheduler.h"
@@ -35,8 +34,8 @@ class WorkQueue {
   void add(const store::Key& key);
   // After `delay`; the earliest of several counts, and a look before it does not take it back.
   void add_after(const store::Key& key, Duration delay);
-  // After a delay that doubles with each call, plus up to a quarter of it at random; the delay is
-  // returned.
+  // After a delay that doubles with each call, plus up to a quarter of it, so that keys which failed
+  // together are not all tried again together; the delay is returned.
   Duration retry(const store::Key& key);
   // The next retry starts small again.
   void forget(const store::Key& key);
@@ -62,7 +61,6 @@ class WorkQueue {
   api::Scheduler::SteadyTime armed_for_{};
 
   std::map<store::Key, int> failures_;
-  std::minstd_rand random_{std::random_device{}()};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

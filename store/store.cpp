@@ -76,7 +76,7 @@ void Store::evaluate(const Key& key, Request request) {
   schedule_flush();
 }
 
-// The write to commit, or nothing if the request is answered already.
+// The write to commit, or nothing if there is only an answer to give.
 std::optional<Store::Write> Store::build(const Key& key, Request& request) {
   const ObjectPtr current = get(key);
   Outcome outcome{nullptr, current, false};
@@ -97,8 +97,12 @@ std::optional<Store::Write> Store::build(const Key& key, Request& request) {
   } catch (...) {
     outcome.error = std::current_exception();
   }
-  --waiting_;
-  if (request.done) request.done(outcome);
+  post_([this, alive = alive_, done = std::move(request.done), outcome] {
+    if (!*alive) return;
+    --waiting_;
+    if (done) done(outcome);
+    if (waiting_ == 0) report_idle();
+  });
   return std::nullopt;
 }
 

@@ -72,8 +72,9 @@ class Store {
   std::size_t size() const { return view_.size(); }
 
   // Writes one object. A second write to the same object waits for the first, so `mutate` always
-  // sees what is durable. `done` is called once, on the loop thread: after the commit, or at once
-  // where there is nothing to commit. Throws Overloaded if too many writes wait.
+  // sees what is durable. `done` is called once, on the loop thread and never from within write():
+  // after the commit, or on a later turn if there is nothing to commit. Throws Overloaded if too many
+  // writes wait.
   void write(const Key& key, Mutate mutate, Done done);
   // Whether a write to this object is under way.
   bool busy(const Key& key) const { return slots_.contains(key); }

@@ -122,7 +122,7 @@ store::ObjectPtr GarbageCollector::owner_of(const store::Object& dependent,
 
 void GarbageCollector::reconcile(const store::Key& key) {
   const store::ObjectPtr object = store_.get(key);
-  if (!object || store_.busy(key)) return;
+  if (!object) return;
   const auto document = object->document();
   if (!api::is_deleting(*document)) {
     collect_if_unowned(*object);

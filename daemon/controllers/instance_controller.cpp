@@ -100,6 +100,7 @@ void InstanceController::observe(const store::Change& change) {
     runtime.set = set;
     slots_.owner_changed(key, set);
   }
+  if (api::is_deleting(*change.object->document())) *runtime.abandoned = true;
   queue_.add(key);
 }
 
@@ -135,10 +136,9 @@ void InstanceController::surroundings_changed() {
 
 void InstanceController::reconcile(const store::Key& key) {
   const store::ObjectPtr object = parts_.store.get(key);
-  // A write under way, or a job, asks for another look when it is done.
-  if (!object || parts_.store.busy(key)) return;
+  if (!object) return;
   Runtime& runtime = runtime_of(*object);
-  if (runtime.job) return;
+  if (runtime.job || runtime.writing) return;
   const auto document = object->document();
   Look look{key,     object, document, runtime, api::phase_of(*document),
             parts_.domains.find(runtime.uuid)};

@@ -11,6 +11,7 @@
 // whether it came through; at Running an absent domain has died.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -77,11 +78,17 @@ class InstanceController final : public Controller {
     std::string uid;
     std::string uuid;  // of the domain
     std::string set;   // uid of the owning set
-    bool job = false;  // one is under way, and it will ask for another look
+    // Under way; each asks for another look when it is done.
+    bool job = false;
+    bool writing = false;
+    // Set when it is deleted: a job that waits for its turn then does nothing. The only thing here that
+    // other threads see.
+    std::shared_ptr<std::atomic<bool>> abandoned = std::make_shared<std::atomic<bool>>(false);
 
     // On the way to a domain.
     std::map<std::string, images::ContainerDisk> images;             // by disk
     std::optional<std::map<std::string, images::MadeDisk>> disks;    // by disk
+    bool start_abandoned = false;   // it was never ordered, although the phase is Scheduled
     bool start_ordered = false;     // successfully; its event is on the way or was seen
     unsigned believe_from = 0;      // a list of the hypervisor before this one says nothing about it
     std::string last_trouble;       // what was told last, so that it is told once
@@ -144,6 +151,8 @@ class InstanceController final : public Controller {
   void remove_finalizer(Look& look);
 
   // Status, conditions and events, in instance_status.cpp.
+  void write(const Look& look, std::function<store::Json(store::Json document)> change,
+             std::function<void()> written = nullptr);
   void write_status(const Look& look, store::Json status, std::function<void()> written = nullptr);
   void report_waiting(Look& look, const api::Condition& condition, bool with_event);
   void report_failure(Look& look, const std::string& reason, const std::string& message);

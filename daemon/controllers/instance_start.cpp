@@ -30,6 +30,12 @@ images::SeedIso seed_of(const api::DiskSpec& disk, const api::CloudInitSource& s
   return iso;
 }
 
+// The instance was deleted before the job had its turn.
+class Abandoned : public std::runtime_error {
+ public:
+  Abandoned() : std::runtime_error("the instance is being deleted") {}
+};
+
 ImagePuller::Wanted wanted_image(const api::ContainerDiskSource& source) {
   return {source.image, images::parse_pull_policy(source.pull_policy, source.image), source.path};
 }
@@ -199,7 +205,9 @@ void InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
   look.runtime.job = true;
   parts_.jobs.submit(
       Lane::disk,
-      [&images = parts_.images, uid = look.runtime.uid, plan = std::move(plan)] {
+      [&images = parts_.images, uid = look.runtime.uid, plan = std::move(plan),
+       abandoned = look.runtime.abandoned] {
+        if (*abandoned) throw Abandoned();
         return images.make_disks(uid, plan);
       },
       [this, key = look.key, uid = look.runtime.uid](
@@ -220,6 +228,7 @@ void InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
         Look again{key, object, document, runtime, api::phase_of(*document), nullptr};
         try {
           std::rethrow_exception(result.error);
+        } catch (const Abandoned&) {
         } catch (const images::NotPresent&) {
           // Collected between the look-up and the link: it is got again.
         } catch (const images::DiskFailed& error) {
@@ -310,7 +319,9 @@ void InstanceController::order_start(Look& look, const api::InstanceSpec& spec) 
   look.runtime.job = true;
   parts_.jobs.submit(
       Lane::start,
-      [&hypervisor = parts_.hypervisor, network = parts_.network.name(), domain, reservations] {
+      [&hypervisor = parts_.hypervisor, network = parts_.network.name(), domain, reservations,
+       abandoned = look.runtime.abandoned] {
+        if (*abandoned) throw Abandoned();
         for (const auto& reservation : reservations) hypervisor.reserve(network, reservation);
         hypervisor.start(domain);
       },
@@ -335,6 +346,9 @@ void InstanceController::start_finished(const store::Key& key, const std::string
     runtime.start_ordered = true;
     runtime.believe_from = parts_.domains.generation();
     record(look, EventType::normal, "Created", "VirtualMachineInstance defined.");
+  } catch (const Abandoned&) {
+    parts_.domains.expect_no_more(runtime.uuid);
+    runtime.start_abandoned = true;
   } catch (const hypervisor::Unavailable& error) {
     // It may have been started: the next list says.
     runtime.disks.reset();

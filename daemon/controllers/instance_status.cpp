@@ -29,30 +29,45 @@ void InstanceController::write_status(const Look& look, Json status,
     if (written) written();
     return;
   }
+  const std::string uid = look.object->uid();
+  write(look, [uid, status = std::move(status),
+               node = options_.node_name](Json document) {
+    // KubeVirt: the label comes with the node.
+    if (status.contains("nodeName")) {
+      document["metadata"]["labels"]["kubevirt.io/nodeName"] = node;
+    }
+    document["status"] = status;
+    return document;
+  }, std::move(written));
+}
+
+// Changes the stored instance, unless it is another one of its name by now.
+void InstanceController::write(const Look& look, std::function<Json(Json document)> change,
+                               std::function<void()> written) {
   const store::Key key = look.key;
+  const std::string uid = look.object->uid();
   try {
     parts_.store.write(
         key,
-        [uid = look.object->uid(), status = std::move(status),
-         node = options_.node_name](const store::Object* current) {
+        [uid, change = std::move(change)](const store::Object* current) {
           if (!current || current->uid() != uid) return Store::Mutation::nothing();
-          Json document = *current->document();
-          // KubeVirt: the label comes with the node.
-          if (status.contains("nodeName")) {
-            document["metadata"]["labels"]["kubevirt.io/nodeName"] = node;
-          }
-          document["status"] = status;
+          Json document = change(*current->document());
+          if (document == *current->document()) return Store::Mutation::nothing();
           return api::put_or_finish(std::move(document));
         },
-        [this, key, written = std::move(written)](const Store::Outcome& outcome) {
+        [this, key, uid, written = std::move(written)](const Store::Outcome& outcome) {
+          const auto it = runtimes_.find(key);
+          if (it != runtimes_.end() && it->second.uid == uid) it->second.writing = false;
           if (outcome.error) {
             // The disk may be full; the daemon says so on its own.
             queue_.retry(key);
             return;
           }
           queue_.forget(key);
+          queue_.add(key);
           if (written) written();
         });
+    look.runtime.writing = true;
   } catch (const store::Overloaded&) {
     queue_.retry(key);
   }

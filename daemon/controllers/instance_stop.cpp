@@ -5,14 +5,12 @@
 #include "api/kinds/lifecycle.h"
 #include "api/kinds/virtualmachineinstance/rules.h"
 #include "daemon/controllers/instance_controller.h"
-#include "store/errors.h"
 
 namespace virtset {
 
 using api::Phase;
 using hypervisor::StopReason;
 using store::Json;
-using store::Store;
 
 namespace {
 
@@ -110,6 +108,10 @@ void InstanceController::stop_domain(Look& look, api::Scheduler::Duration time_l
 
 // Being deleted: the domain ends, then the disks and the addresses, then the object.
 void InstanceController::tear_down(Look& look) {
+  if (look.runtime.cleaned && !look.domain) {
+    remove_finalizer(look);
+    return;
+  }
   puller_.forget(look.key);
   slots_.forget(look.key);
   look.runtime.liveness.reset();
@@ -131,7 +133,9 @@ void InstanceController::tear_down(Look& look) {
   // Its end is on the way: the process is gone, or a start was ordered that nobody has seen yet.
   if (look.domain) return;
   const bool ended = parts_.domains.end_of(look.runtime.uuid).has_value();
-  const bool may_have_started = look.phase == Phase::scheduled || look.phase == Phase::running;
+  const bool may_have_started =
+      (look.phase == Phase::scheduled || look.phase == Phase::running) &&
+      !look.runtime.start_abandoned;
   const bool known_absent =
       ended || !may_have_started ||
       (parts_.domains.synced() && parts_.domains.generation() >= look.runtime.believe_from &&
@@ -145,12 +149,7 @@ void InstanceController::tear_down(Look& look) {
     }
     return;
   }
-  slots_.release(look.key);
-  if (!look.runtime.cleaned) {
-    clean_up(look);
-    return;
-  }
-  remove_finalizer(look);
+  clean_up(look);
 }
 
 // Nothing runs any more: what it had is given back.
@@ -185,23 +184,10 @@ void InstanceController::clean_up(Look& look) {
 }
 
 void InstanceController::remove_finalizer(Look& look) {
-  const store::Key key = look.key;
-  try {
-    parts_.store.write(
-        key,
-        [uid = look.object->uid()](const store::Object* current) {
-          if (!current || current->uid() != uid) return Store::Mutation::nothing();
-          Json document = *current->document();
-          api::remove_finalizer(document, api::instance_finalizer);
-          if (document == *current->document()) return Store::Mutation::nothing();
-          return api::put_or_finish(std::move(document));
-        },
-        [this, key](const Store::Outcome& outcome) {
-          if (outcome.error) queue_.retry(key);
-        });
-  } catch (const store::Overloaded&) {
-    queue_.retry(key);
-  }
+  write(look, [](Json document) {
+    api::remove_finalizer(document, api::instance_finalizer);
+    return document;
+  });
 }
 
 }  // namespace virtset

@@ -127,10 +127,10 @@ bool ReplicaSetController::take_in_selector(Look& look) {
 
 void ReplicaSetController::reconcile(const store::Key& key) {
   const store::ObjectPtr object = store_.get(key);
-  if (!object || store_.busy(key)) return;
+  if (!object) return;
   State& state = state_of(*object);
   // Never on stale counts: what was ordered must be seen first.
-  if (state.in_flight > 0) return;
+  if (state.in_flight > 0 || state.writing) return;
   const auto document = object->document();
   Look look{key, object, document, state, index_.members(state.uid)};
   if (!take_in_selector(look)) return;
@@ -151,6 +151,9 @@ void ReplicaSetController::reconcile(const store::Key& key) {
     scale(look, may_create);
     if (!state.round) remove_finished(look);
     if (state.in_flight == 0) round_ended(key, state);
+  } else if (held) {
+    queue_.add_after(key, std::chrono::ceil<WorkQueue::Duration>(state.hold_until -
+                                                                 scheduler_.steady_now()));
   }
   // KubeVirt: the numbers are those from before this pass.
   if (active > 0 || status.contains("replicas")) status["replicas"] = active;
@@ -193,14 +196,20 @@ void ReplicaSetController::write_status(Look& look, Json status) {
           return api::put_or_finish(std::move(document));
         },
         [this, key, paused, said_paused, object = look.object](const Store::Outcome& outcome) {
+          const auto it = states_.find(key);
+          if (it != states_.end() && it->second.uid == object->uid()) it->second.writing = false;
           if (outcome.error) {
             queue_.retry(key);
-          } else if (paused != said_paused) {
+            return;
+          }
+          queue_.add(key);
+          if (paused != said_paused) {
             events_.record(*object, EventType::normal, component,
                            paused ? "SuccessfulPaused" : "SuccessfulResumed",
                            paused ? "Paused" : "Resumed");
           }
         });
+    look.state.writing = true;
   } catch (const store::Overloaded&) {
     queue_.retry(key);
   }

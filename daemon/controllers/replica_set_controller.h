@@ -47,6 +47,7 @@ class ReplicaSetController final : public Controller {
     bool complained = false;             // about a selector that can never match
     std::set<store::Key> candidates;     // instances that it might adopt
     std::size_t in_flight = 0;           // writes of a pass that are not done
+    bool writing = false;                // its status; asks for another look when it is done
     std::optional<Failure> round;        // the first error of the pass that is under way
     std::optional<Failure> failure;      // of the last pass that is done
     // After a failure nothing is created or deleted before this time, unless the set is changed.

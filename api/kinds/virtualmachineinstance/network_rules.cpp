@@ -26,7 +26,8 @@ std::set<std::string> names_of(const Json& list) {
 void validate_mac(const Json& interface, const std::string& field, FieldErrorList& errors) {
   const std::string mac = text(member(interface, "macAddress"));
   if (mac.empty()) return;
-  static const std::regex grammar("[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}");
+  static const std::regex grammar(
+      "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}|[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}");
   if (!std::regex_match(mac, grammar)) {
     errors.invalid(field, "interface " + field + " has malformed MAC address (" + mac + ").");
     return;

@@ -1,0 +1,75 @@
+// A committer without a disk: what was committed is durable at once, or when the test says so.
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "store/committer.h"
+#include "store/errors.h"
+#include "store/sqlite_committer.h"
+
+namespace virtset::test {
+
+// What would be on the disk. Outlives the committer, as a disk does.
+struct Disk {
+  std::map<store::Key, store::ObjectPtr> rows;
+  store::Revision revision = 0;
+
+  store::Contents contents() const {
+    store::Contents contents;
+    contents.revision = revision;
+    contents.installation = "6d0cf6f5-3b4c-4e0f-a3a6-000000000001";
+    for (const auto& [key, object] : rows) {
+      contents.entries.push_back({key, object->uid(), object->revision(), object->text()});
+    }
+    return contents;
+  }
+};
+
+class MemoryCommitter final : public store::Committer {
+ public:
+  explicit MemoryCommitter(Disk& disk) : disk_(disk) {}
+
+  void commit(std::vector<store::Row> batch, Done done) override {
+    ++commits;
+    rows += batch.size();
+    waiting_.push_back({std::move(batch), std::move(done)});
+    if (!held) release();
+  }
+
+  // Commits what waits; or fails it.
+  void release() {
+    while (!waiting_.empty()) {
+      Waiting next = std::move(waiting_.front());
+      waiting_.pop_front();
+      if (failing) {
+        next.done(std::make_exception_ptr(store::CommitFailed("database or disk is full", true)));
+        continue;
+      }
+      for (const store::Row& row : next.batch) {
+        disk_.revision = row.object->revision();
+        if (row.operation == store::Row::Operation::put) {
+          disk_.rows[row.object->key()] = row.object;
+        } else {
+          disk_.rows.erase(row.object->key());
+        }
+      }
+      next.done(nullptr);
+    }
+  }
+
+  bool held = false;
+  bool failing = false;
+  int commits = 0;
+  std::size_t rows = 0;
+
+ private:
+  struct Waiting {
+    std::vector<store::Row> batch;
+    Done done;
+  };
+  Disk& disk_;
+  std::deque<Waiting> waiting_;
+};
+
+}  // namespace virtset::test

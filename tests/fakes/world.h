@@ -1,0 +1,94 @@
+// A daemon of real controllers and a real store on a fake host, which can be killed and started again
+// at any moment. The disk, the host's domains and the disks of VMs live on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/rest/rest_api.h"
+#include "daemon/controllers/garbage_collector.h"
+#include "daemon/controllers/instance_controller.h"
+#include "daemon/controllers/namespace_controller.h"
+#include "daemon/controllers/replica_set_controller.h"
+#include "daemon/controllers/strays.h"
+#include "tests/fakes/fake_hypervisor.h"
+#include "tests/fakes/fake_images.h"
+#include "tests/fakes/fake_probes.h"
+#include "tests/fakes/manual_jobs.h"
+#include "tests/fakes/manual_scheduler.h"
+#include "tests/fakes/memory_committer.h"
+
+namespace virtset::test {
+
+class World {
+ public:
+  struct Options {
+    std::size_t burst = 250;
+    std::uint64_t guest_memory = 0;
+    std::string network = "10.88.0.0/22";
+    std::chrono::seconds crash_back_off{10};
+  };
+
+  World() : World(Options{}) {}
+  explicit World(Options options);
+  ~World();
+
+  // Runs the loop and the jobs until nothing is left to do now.
+  void settle();
+  void advance(std::chrono::milliseconds duration);
+
+  // kill -9, and a start. What was only in memory is gone.
+  void crash();
+  void boot();
+
+  // The API, as a client has it. The answers are parsed; `status` gets the code if it is not null.
+  store::Json request(const std::string& method, const std::string& path,
+                      const store::Json& body = nullptr, int* status = nullptr,
+                      const std::string& content_type = "application/json");
+  // A set of this template, which has the label app=<name>.
+  void create_set(const std::string& name, int replicas, const store::Json& spec_patch = nullptr);
+  void scale(const std::string& set, int replicas);
+  void remove(const std::string& kind, const std::string& name, const std::string& policy = "");
+
+  std::vector<store::Json> instances(const std::string& ns = "default") const;
+  std::vector<std::string> instance_names() const;
+  store::Json get(const std::string& kind, const std::string& name) const;
+  store::Json set(const std::string& name) const { return get(api::replica_set_kind, name); }
+  // "reason: message" of the events about objects of this kind.
+  std::vector<std::string> events(const std::string& kind) const;
+  std::string uuid_of(const std::string& instance) const;
+
+  ManualScheduler scheduler;
+  Disk disk;
+  FakeHost host;
+  FakeImages images;
+
+  // Parts of the daemon that runs; null while none does.
+  MemoryCommitter* committer = nullptr;
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<ManualJobs> jobs;
+  std::unique_ptr<FakeHypervisor> hypervisor;
+  std::unique_ptr<FakeProbes> probes;
+  std::unique_ptr<EventRecorder> recorder;
+  std::unique_ptr<Domains> domains;
+  std::unique_ptr<PodNetwork> network;
+  std::vector<std::unique_ptr<Controller>> controllers;
+  InstanceController* instance_controller = nullptr;
+  std::unique_ptr<api::RestApi> rest;
+
+ private:
+  void observe_hypervisor();
+
+  const Options options_;
+  store::WatchFeed::Subscription subscription_;
+  // Guards what a killed daemon has posted.
+  std::shared_ptr<bool> alive_;
+};
+
+// A replica set named `name`: template without disks, networks or probes.
+store::Json replica_set(const std::string& name, int replicas);
+// An instance of the same kind on its own.
+store::Json instance(const std::string& name);
+
+}  // namespace virtset::test
