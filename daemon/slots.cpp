@@ -10,9 +10,13 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) 
 
 std::optional<Slots::Refusal> Slots::take(const Request& request) {
   woken_.erase(request.instance);
-  if (holds(request.instance)) return std::nullopt;
-  const bool set_is_full =
-      request.limit && holders_of(request.set) >= static_cast<std::size_t>(*request.limit);
+  const auto limit = static_cast<std::size_t>(request.limit.value_or(0));
+  if (holds(request.instance)) {
+    if (!request.limit || holders_of(request.set) <= limit) return std::nullopt;
+    // The set was made smaller since.
+    release(request.instance);
+  }
+  const bool set_is_full = request.limit && holders_of(request.set) >= limit;
   if (set_is_full) {
     waiting_set_[request.set].insert(request.instance);
     return Refusal{true, "waits for another virtual machine of its set to end: the set has " +

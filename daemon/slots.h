@@ -32,7 +32,8 @@ class Slots {
     std::string message;
   };
 
-  // Gives the instance a slot until release(), or says why it must wait. One that has a slot keeps it.
+  // Gives an instance that has no domain yet a slot until release(), or says why it must wait. One that
+  // has a slot keeps it, unless its set has become smaller.
   std::optional<Refusal> take(const Request& request);
   // Notes one that has its domain already: what was found at start.
   void restore(const Request& request);

@@ -68,7 +68,6 @@ void InstanceController::go_forward(Look& look) {
 }
 
 void InstanceController::prepare_and_start(Look& look) {
-  if (!may_try_again(look) || !has_slot(look)) return;
   if (!parts_.domains.synced()) {
     report_waiting(look,
                    {"Synchronized", false, "HypervisorUnavailable", parts_.domains.why_not_synced()},
@@ -77,6 +76,8 @@ void InstanceController::prepare_and_start(Look& look) {
   }
   // A start whose outcome is not known yet must not be ordered again.
   if (parts_.domains.generation() < look.runtime.believe_from) return;
+  // From here on it is known that there is no domain.
+  if (!may_try_again(look) || !has_slot(look)) return;
   const api::InstanceSpec spec = look.spec();
   if (!has_images(look, spec) || !has_addresses(look, spec)) return;
   if (!look.runtime.disks) {
@@ -106,7 +107,6 @@ bool InstanceController::may_try_again(Look& look) {
 
 // The promise that a set never has more active domains than replicas is kept here.
 bool InstanceController::has_slot(Look& look) {
-  if (slots_.holds(look.key)) return true;
   const auto refusal = slots_.take({look.key, look.runtime.set, limit_of_set(*look.document),
                                     look.spec().memory_request_bytes + options_.memory_overhead});
   if (!refusal) return true;
