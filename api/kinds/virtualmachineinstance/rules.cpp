@@ -2,6 +2,7 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "api/kinds/json_access.h"
@@ -124,6 +125,23 @@ bool has_pod_network(const Json& spec) {
          truth(member(spec, "domain", "devices", "autoattachPodInterface"), true);
 }
 
+// They go into a request line by line.
+void validate_headers(const Json& http_get, const std::string& path, FieldErrorList& errors) {
+  const Json& headers = member(http_get, "httpHeaders");
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    for (const char* part : {"name", "value"}) {
+      const std::string value = text(member(headers[i], part));
+      const bool printable = std::all_of(value.begin(), value.end(), [](unsigned char c) {
+        return c >= 0x20 && c != 0x7f;
+      });
+      if (!printable) {
+        errors.invalid(path + "[" + std::to_string(i) + "]." + part,
+                       "Invalid value: must not have control characters in it");
+      }
+    }
+  }
+}
+
 void validate_probe(const Json& spec, const char* name, const std::string& path,
                     FieldErrorList& errors) {
   const Json& probe = member(spec, name);
@@ -149,6 +167,7 @@ void validate_probe(const Json& spec, const char* name, const std::string& path,
                      "Invalid value: " + port.dump() + ": must be a number from 1 to 65535");
     }
   }
+  validate_headers(member(probe, "httpGet"), field + ".httpGet.httpHeaders", errors);
   if (handlers > 1) {
     errors.invalid(field, field + " must have exactly one probe type set");
   } else if (handlers == 0) {
