@@ -31,7 +31,7 @@ struct Options {
 
   std::string network_name = "virtset0";
   std::string network_bridge;  // the network's name if not given
-  std::string network_cidr = "10.88.0.0/22";
+  std::string network_cidr = "10.115.0.0/22";
 
   std::vector<std::string> insecure_registries;
   std::string registry_auth_file;

@@ -16,7 +16,7 @@ class PodNetwork {
   struct Options {
     std::string name = "virtset0";    // of libvirt's network
     std::string bridge = "virtset0";
-    std::string cidr = "10.88.0.0/22";
+    std::string cidr = "10.115.0.0/22";
     std::string installation;
   };
 

@@ -61,13 +61,13 @@ class Slots {
 
   const std::uint64_t memory_;
   Wake wake_;
-  std::map<store::Key, Holder> holders_;
+  store::KeyMap<Holder> holders_;
   std::map<std::string, std::size_t> held_;                 // by set
   std::map<std::string, std::set<store::Key>> waiting_set_;  // for their set
   std::set<store::Key> waiting_host_;                        // for memory
   // Woken and not heard of since, with what they waited for. One that does not come must not take the
   // chance of the next.
-  std::map<store::Key, std::string> woken_;
+  store::KeyMap<std::string> woken_;
   std::uint64_t memory_in_use_ = 0;
 };
 

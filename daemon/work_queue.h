@@ -52,15 +52,15 @@ class WorkQueue {
   Handle handle_;
   BackOff back_off_;
   std::deque<store::Key> ready_;
-  std::set<store::Key> queued_;  // the keys in ready_
+  store::KeySet queued_;  // the keys in ready_
   bool scheduled_ = false;
 
   std::multimap<api::Scheduler::SteadyTime, store::Key> delayed_;
-  std::map<store::Key, std::multimap<api::Scheduler::SteadyTime, store::Key>::iterator> delayed_keys_;
+  store::KeyMap<std::multimap<api::Scheduler::SteadyTime, store::Key>::iterator> delayed_keys_;
   std::unique_ptr<api::Scheduler::Timer> timer_;
   api::Scheduler::SteadyTime armed_for_{};
 
-  std::map<store::Key, int> failures_;
+  store::KeyMap<int> failures_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -8,7 +8,8 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -31,6 +32,17 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
   friend bool operator==(const Key&, const Key&) = default;
 };
+
+// For what is looked up by key and needs no order.
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    return std::hash<std::string>()(key.name) ^ (std::hash<std::string>()(key.ns) << 1) ^
+           key.kind.size();
+  }
+};
+template <typename Value>
+using KeyMap = std::unordered_map<Key, Value, KeyHash>;
+using KeySet = std::unordered_set<Key, KeyHash>;
 
 // Keeps the most recently parsed documents alive, so that one that is read several times in a row
 // is parsed once while a store of 10,000 objects still holds them as text. Loop thread only.

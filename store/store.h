@@ -51,7 +51,7 @@ class Store {
   struct Limits {
     std::size_t waiting_writes = 65'536;
     std::size_t rows_per_commit = 1'024;
-    std::size_t parsed_documents = 512;
+    std::size_t parsed_documents = 2'048;
   };
 
   Store(std::unique_ptr<Committer> committer, Contents contents, Post post)
@@ -113,7 +113,7 @@ class Store {
   Revision last_used_ = 0;
 
   // A slot per object that is being written, with the requests that wait for it.
-  std::map<Key, std::deque<Request>> slots_;
+  KeyMap<std::deque<Request>> slots_;
   std::size_t waiting_ = 0;
   std::deque<Write> gathered_;
   bool flush_scheduled_ = false;

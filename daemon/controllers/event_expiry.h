@@ -31,7 +31,7 @@ class EventExpiry final : public Controller {
   api::Scheduler& scheduler_;
   const Options options_;
   std::multimap<api::Scheduler::Time, store::Key> by_age_;  // by when it happened last
-  std::map<store::Key, std::multimap<api::Scheduler::Time, store::Key>::iterator> events_;
+  store::KeyMap<std::multimap<api::Scheduler::Time, store::Key>::iterator> events_;
   std::unique_ptr<api::Scheduler::Timer> timer_;
 };
 

@@ -39,7 +39,7 @@ class GarbageCollector final : public Controller {
   const api::Kinds& kinds_;
   WorkQueue queue_;
   std::map<std::string, std::set<store::Key>> dependents_;  // by uid of the owner
-  std::map<store::Key, std::set<std::string>> owners_;      // uids, by dependent
+  store::KeyMap<std::set<std::string>> owners_;             // uids, by dependent
 };
 
 }  // namespace virtset

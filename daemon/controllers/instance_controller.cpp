@@ -19,14 +19,24 @@ InstanceController::InstanceController(Parts parts, Options options)
       puller_(
           parts.images, parts.jobs, parts.scheduler,
           [this](const store::Key& key) { queue_.add(key); }, options_.images),
-      slots_(parts.guest_memory, [this](const store::Key& key) { queue_.add(key); }) {}
+      slots_(parts.guest_memory, [this](const store::Key& key) { queue_.add(key); }),
+      turns_(options_.starts_at_once, [this](const store::Key& key) { queue_.add(key); }) {}
 
 InstanceController::~InstanceController() = default;
 
-const Json& InstanceController::Look::status() const { return api::member(*document, "status"); }
+const Json& InstanceController::Look::document() const {
+  if (!parsed) parsed = object->document();
+  return *parsed;
+}
+
+const Json& InstanceController::Look::status() const { return api::member(document(), "status"); }
+
+bool InstanceController::Look::is_under_way() const {
+  return runtime.job || runtime.writing || (runtime.start_ordered && !domain);
+}
 
 api::InstanceSpec InstanceController::Look::spec() const {
-  return api::read_instance_spec((*document)["spec"], key.name);
+  return api::read_instance_spec(document()["spec"], key.name);
 }
 
 void InstanceController::start() {
@@ -40,8 +50,7 @@ void InstanceController::start() {
 void InstanceController::take_in(const store::Object& object) {
   const auto document = object.document();
   Runtime& runtime = runtime_of(object);
-  const Phase phase = api::phase_of(*document);
-  if (api::is_final(phase)) return;
+  if (api::is_final(runtime.phase)) return;
   const api::InstanceSpec spec =
       api::read_instance_spec((*document)["spec"], object.key().name);
   for (const Json& interface : api::member(*document, "status", "interfaces")) {
@@ -50,7 +59,7 @@ void InstanceController::take_in(const store::Object& object) {
                                        api::text(api::member(interface, "ipAddress")));
   }
   runtime.is_ready = api::condition_is_true(api::member(*document, "status"), "Ready");
-  if (phase != Phase::pending) {
+  if (runtime.phase != Phase::pending) {
     slots_.restore({object.key(), runtime.set, std::nullopt,
                     spec.memory_request_bytes + options_.memory_overhead});
   }
@@ -77,6 +86,8 @@ InstanceController::Runtime& InstanceController::runtime_of(const store::Object&
   const auto document = object.document();
   runtime.uuid = api::read_instance_spec((*document)["spec"], object.key().name).uuid;
   runtime.set = api::text(api::member(api::controller_of(*document), "uid"));
+  runtime.phase = api::phase_of(*document);
+  runtime.deleting = api::is_deleting(*document);
   by_uuid_[runtime.uuid] = object.key();
   return runtime;
 }
@@ -94,13 +105,15 @@ void InstanceController::observe(const store::Change& change) {
     return;
   }
   Runtime& runtime = runtime_of(*change.object);
-  const std::string set =
-      api::text(api::member(api::controller_of(*change.object->document()), "uid"));
+  const auto document = change.object->document();
+  runtime.phase = api::phase_of(*document);
+  runtime.deleting = api::is_deleting(*document);
+  const std::string set = api::text(api::member(api::controller_of(*document), "uid"));
   if (set != runtime.set) {
     runtime.set = set;
     slots_.owner_changed(key, set);
   }
-  if (api::is_deleting(*change.object->document())) *runtime.abandoned = true;
+  if (runtime.deleting) *runtime.abandoned = true;
   queue_.add(key);
 }
 
@@ -112,6 +125,7 @@ void InstanceController::forget(const store::Key& key) {
   parts_.domains.forget_end(runtime.uuid);
   slots_.release(key);
   slots_.forget(key);
+  turns_.forget(key);
   puller_.forget(key);
   queue_.forget(key);
   const auto by_uuid = by_uuid_.find(runtime.uuid);
@@ -139,20 +153,21 @@ void InstanceController::reconcile(const store::Key& key) {
   if (!object) return;
   Runtime& runtime = runtime_of(*object);
   if (runtime.job || runtime.writing) return;
-  const auto document = object->document();
-  Look look{key,     object, document, runtime, api::phase_of(*document),
-            parts_.domains.find(runtime.uuid)};
+  Look look{key, object, runtime, parts_.domains.find(runtime.uuid)};
   // One of the same UUID may be another's; see Strays.
   if (look.domain && look.domain->info.mark.uid != runtime.uid) look.domain = nullptr;
   // Its place in the set is free as soon as its process is gone: libvirt says so only later.
   if (look.domain && look.domain->process_exited) slots_.release(key);
-  if (api::is_deleting(*document)) {
+  if (runtime.deleting) {
     tear_down(look);
-  } else if (api::is_final(look.phase)) {
+  } else if (api::is_final(look.phase())) {
     clean_up(look);
   } else {
     go_forward(look);
+    if (look.is_under_way()) return;
   }
+  // Those that wait for anything else must not keep others waiting.
+  turns_.give_back(key);
 }
 
 }  // namespace virtset

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "api/kinds/conditions.h"
 #include "api/kinds/virtualmachineinstance/spec.h"
@@ -27,6 +28,7 @@
 #include "daemon/pod_network.h"
 #include "daemon/probe.h"
 #include "daemon/slots.h"
+#include "daemon/turns.h"
 #include "daemon/work_queue.h"
 #include "images/images.h"
 
@@ -43,6 +45,8 @@ class InstanceController final : public Controller {
     // After a start that the hypervisor refused, doubled each time.
     std::chrono::seconds first_back_off{5};
     std::chrono::seconds longest_back_off{300};
+    // That are given disks and started at a time.
+    std::size_t starts_at_once = 64;
     ImagePuller::Options images;
   };
 
@@ -78,6 +82,9 @@ class InstanceController final : public Controller {
     std::string uid;
     std::string uuid;  // of the domain
     std::string set;   // uid of the owning set
+    // As stored, so that a look which ends at once need not parse the document.
+    api::Phase phase = api::Phase::pending;
+    bool deleting = false;
     // Under way; each asks for another look when it is done.
     bool job = false;
     bool writing = false;
@@ -110,12 +117,15 @@ class InstanceController final : public Controller {
   struct Look {
     const store::Key& key;
     store::ObjectPtr object;
-    std::shared_ptr<const store::Json> document;
     Runtime& runtime;
-    api::Phase phase;
     const DomainRecord* domain;  // null: none is known
+    mutable std::shared_ptr<const store::Json> parsed = nullptr;
 
+    api::Phase phase() const { return runtime.phase; }
+    const store::Json& document() const;
     const store::Json& status() const;
+    // Whether something was begun that has not ended.
+    bool is_under_way() const;
     api::InstanceSpec spec() const;
   };
 
@@ -127,12 +137,12 @@ class InstanceController final : public Controller {
   // instance_start.cpp: towards a domain.
   void go_forward(Look& look);
   void prepare_and_start(Look& look);
-  bool has_slot(Look& look);
+  bool has_slot(Look& look, const api::InstanceSpec& spec);
   bool may_try_again(Look& look);
   std::optional<std::int64_t> limit_of_set(const store::Json& instance) const;
   bool has_images(Look& look, const api::InstanceSpec& spec);
   bool has_addresses(Look& look, const api::InstanceSpec& spec);
-  void make_disks(Look& look, const api::InstanceSpec& spec);
+  bool make_disks(Look& look, const api::InstanceSpec& spec);
   void order_start(Look& look, const api::InstanceSpec& spec);
   void start_finished(const store::Key& key, const std::string& uid, Result<std::monostate>& result);
   hypervisor::Domain describe(const Look& look, const api::InstanceSpec& spec) const;
@@ -164,8 +174,9 @@ class InstanceController final : public Controller {
   WorkQueue queue_;
   ImagePuller puller_;
   Slots slots_;
-  std::map<store::Key, Runtime> runtimes_;
-  std::map<std::string, store::Key> by_uuid_;
+  Turns turns_;
+  store::KeyMap<Runtime> runtimes_;
+  std::unordered_map<std::string, store::Key> by_uuid_;
 };
 
 }  // namespace virtset

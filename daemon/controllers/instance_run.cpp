@@ -43,7 +43,7 @@ void InstanceController::keep_running(Look& look) {
     stop_domain(look, std::chrono::ceil<api::Scheduler::Duration>(grace - passed));
   }
   const auto now = parts_.scheduler.now();
-  const bool first = look.phase != Phase::running;
+  const bool first = look.phase() != Phase::running;
   Json status = look.status();
   api::enter_phase(status, Phase::running, now);
   if (first || !status.contains("currentCPUTopology")) {
@@ -51,7 +51,7 @@ void InstanceController::keep_running(Look& look) {
     status["nodeName"] = options_.node_name;
     status["currentCPUTopology"] = {
         {"sockets", spec.sockets}, {"cores", spec.cores}, {"threads", spec.threads}};
-    const Json guest = api::member(*look.document, "spec", "domain", "memory", "guest");
+    const Json guest = api::member(look.document(), "spec", "domain", "memory", "guest");
     status["memory"] = {
         {"guestAtBoot", guest}, {"guestCurrent", guest}, {"guestRequested", guest}};
     status["machine"] = {{"type", spec.machine}};
@@ -75,7 +75,7 @@ void InstanceController::keep_running(Look& look) {
 void InstanceController::set_running_conditions(const Look& look, Json& status) const {
   const auto now = parts_.scheduler.now();
   const hypervisor::DomainInfo& info = look.domain->info;
-  const bool has_probe = api::member(*look.document, "spec", "readinessProbe").is_object();
+  const bool has_probe = api::member(look.document(), "spec", "readinessProbe").is_object();
   const auto ready = [&](bool value, const char* reason, const char* message) {
     api::set_condition(status, {"Ready", value, reason, message}, now);
   };
@@ -113,8 +113,8 @@ void InstanceController::run_probes(Look& look, const api::InstanceSpec& spec) {
   if ((!spec.readiness && !spec.liveness) || interfaces.empty()) return;
   const std::string address = api::text(api::member(interfaces[0], "ipAddress"));
   const auto since_start =
-      look.phase == Phase::running
-          ? parts_.scheduler.now() - api::phase_entered_at(*look.document, Phase::running)
+      look.phase() == Phase::running
+          ? parts_.scheduler.now() - api::phase_entered_at(look.document(), Phase::running)
           : std::chrono::system_clock::duration(0);
   const auto delay = [&](std::chrono::seconds initial) {
     return std::max(std::chrono::milliseconds(0),

@@ -48,12 +48,12 @@ void InstanceController::go_forward(Look& look) {
     keep_running(look);
     return;
   }
-  const bool started = look.phase == Phase::scheduled || look.phase == Phase::running;
+  const bool started = look.phase() == Phase::scheduled || look.phase() == Phase::running;
   if (const auto end = parts_.domains.end_of(look.runtime.uuid); end && started) {
     finish(look, *end);
     return;
   }
-  if (look.phase == Phase::running) {
+  if (look.phase() == Phase::running) {
     // Gone while nobody looked. Without the hypervisor nobody can know.
     if (parts_.domains.synced()) finish(look, {.unseen = true});
     return;
@@ -77,13 +77,11 @@ void InstanceController::prepare_and_start(Look& look) {
   // A start whose outcome is not known yet must not be ordered again.
   if (parts_.domains.generation() < look.runtime.believe_from) return;
   // From here on it is known that there is no domain.
-  if (!may_try_again(look) || !has_slot(look)) return;
+  if (!may_try_again(look)) return;
   const api::InstanceSpec spec = look.spec();
-  if (!has_images(look, spec) || !has_addresses(look, spec)) return;
-  if (!look.runtime.disks) {
-    make_disks(look, spec);
-    return;
-  }
+  if (!has_slot(look, spec) || !has_images(look, spec) || !has_addresses(look, spec)) return;
+  if (!turns_.take(look.key)) return;
+  if (!look.runtime.disks && !make_disks(look, spec)) return;
   // Durable before the start is ordered: see the top of instance_controller.h.
   Json status = scheduled_status(look, spec);
   if (status != look.status()) {
@@ -106,9 +104,9 @@ bool InstanceController::may_try_again(Look& look) {
 }
 
 // The promise that a set never has more active domains than replicas is kept here.
-bool InstanceController::has_slot(Look& look) {
-  const auto refusal = slots_.take({look.key, look.runtime.set, limit_of_set(*look.document),
-                                    look.spec().memory_request_bytes + options_.memory_overhead});
+bool InstanceController::has_slot(Look& look, const api::InstanceSpec& spec) {
+  const auto refusal = slots_.take({look.key, look.runtime.set, limit_of_set(look.document()),
+                                    spec.memory_request_bytes + options_.memory_overhead});
   if (!refusal) return true;
   report_waiting(look,
                  {"PodScheduled", false, refusal->set_is_full ? "WaitingForReplica" : "Unschedulable",
@@ -156,7 +154,7 @@ bool InstanceController::has_images(Look& look, const api::InstanceSpec& spec) {
       write_status(look, std::move(status));
       return false;
     }
-    if (answer.takes_long && look.phase == Phase::pending) {
+    if (answer.takes_long && look.phase() == Phase::pending) {
       api::enter_phase(status, Phase::scheduling, parts_.scheduler.now());
       record(look, EventType::normal, "Pulling", "Pulling image \"" + source->image + "\"");
       write_status(look, std::move(status));
@@ -186,7 +184,8 @@ bool InstanceController::has_addresses(Look& look, const api::InstanceSpec& spec
   return true;
 }
 
-void InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
+// True if there is nothing to wait for.
+bool InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
   images::DiskPlan plan;
   for (const api::DiskSpec& disk : spec.disks) {
     if (std::holds_alternative<api::ContainerDiskSource>(disk.source)) {
@@ -199,8 +198,7 @@ void InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
   }
   if (plan.empty()) {
     look.runtime.disks.emplace();
-    queue_.add(look.key);
-    return;
+    return true;
   }
   look.runtime.job = true;
   parts_.jobs.submit(
@@ -224,8 +222,7 @@ void InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
         }
         const store::ObjectPtr object = parts_.store.get(key);
         if (!object) return;
-        const auto document = object->document();
-        Look again{key, object, document, runtime, api::phase_of(*document), nullptr};
+        Look again{key, object, runtime, nullptr};
         try {
           std::rethrow_exception(result.error);
         } catch (const Abandoned&) {
@@ -237,6 +234,7 @@ void InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
           report_failure(again, "FailedDisk", error.what());
         }
       });
+  return false;
 }
 
 // The status of an instance whose disks and addresses are there.
@@ -244,7 +242,7 @@ Json InstanceController::scheduled_status(const Look& look, const api::InstanceS
   const auto now = parts_.scheduler.now();
   Json status = look.status();
   api::enter_phase(status, Phase::pending,
-                   api::parse_time((*look.document)["metadata"]["creationTimestamp"].get<std::string>())
+                   api::parse_time(look.document()["metadata"]["creationTimestamp"].get<std::string>())
                        .value_or(now));
   api::enter_phase(status, Phase::scheduling, now);
   api::enter_phase(status, Phase::scheduled, now);
@@ -271,7 +269,7 @@ hypervisor::Domain InstanceController::describe(const Look& look,
                                                 const api::InstanceSpec& spec) const {
   hypervisor::Domain domain{.name = look.key.ns + "_" + look.key.name, .uuid = spec.uuid};
   domain.mark = {options_.installation, look.key.ns, look.key.name, look.runtime.uid,
-                 images::sha256_digest((*look.document)["spec"].dump()).substr(7, 16)};
+                 images::sha256_digest(look.document()["spec"].dump()).substr(7, 16)};
   domain.emulated = options_.emulate;
   domain.machine = spec.machine;
   domain.cpu = {spec.sockets, spec.cores, spec.threads, spec.cpu_model, spec.cpu_limit_millis};
@@ -339,8 +337,7 @@ void InstanceController::start_finished(const store::Key& key, const std::string
   Runtime& runtime = it->second;
   runtime.job = false;
   queue_.add(key);
-  const auto document = object->document();
-  Look look{key, object, document, runtime, api::phase_of(*document), nullptr};
+  Look look{key, object, runtime, nullptr};
   try {
     result.get();
     runtime.start_ordered = true;

@@ -116,7 +116,7 @@ void InstanceController::tear_down(Look& look) {
   slots_.forget(look.key);
   look.runtime.liveness.reset();
   if (look.domain && !look.domain->process_exited) {
-    const Json& metadata = (*look.document)["metadata"];
+    const Json& metadata = look.document()["metadata"];
     const auto spec_grace = look.spec().grace_period.count();
     const auto grace =
         std::min<std::int64_t>(spec_grace, api::integer(api::member(metadata,
@@ -134,7 +134,7 @@ void InstanceController::tear_down(Look& look) {
   if (look.domain) return;
   const bool ended = parts_.domains.end_of(look.runtime.uuid).has_value();
   const bool may_have_started =
-      (look.phase == Phase::scheduled || look.phase == Phase::running) &&
+      (look.phase() == Phase::scheduled || look.phase() == Phase::running) &&
       !look.runtime.start_abandoned;
   const bool known_absent =
       ended || !may_have_started ||

@@ -57,7 +57,7 @@ class ReplicaIndex {
   };
   std::optional<Known> take_out(const store::Key& instance);
 
-  std::map<store::Key, std::string> owners_;                       // of every instance
+  store::KeyMap<std::string> owners_;                              // of every instance
   std::map<std::string, Members> members_;                         // by uid of the set
   std::map<std::string, std::map<store::Key, Replica>> orphans_;  // by namespace
 };
