@@ -112,12 +112,20 @@ start_daemon() {
 	echo "  started, process $(<"$state/virtsetd.pid")"
 }
 
+images_taken_in() { grep -c 'I image localhost/virtset-demo:1 is present' "$state/virtsetd.log" || true; }
+
 import_image() {
 	# The daemon takes in what appears here under its final name.
 	local folder=$1
 	cmp -s "$demo/demo.stamp" "$state/demo.stamp" && return
+	local known end=$((SECONDS + 60))
+	known=$(images_taken_in)
 	cp "$demo/demo.oci.tar" "$folder/.demo.oci.tar"
 	mv "$folder/.demo.oci.tar" "$folder/demo.oci.tar"
+	until (($(images_taken_in) > known)); do
+		((SECONDS < end)) || fail "the image was not taken in; see $state/virtsetd.log"
+		sleep 0.1
+	done
 	cp "$demo/demo.stamp" "$state/demo.stamp"
 }
 
@@ -136,10 +144,10 @@ create_set() {
 
 table() { api -H 'Accept: text/plain' "$default_namespace/$1"; }
 
-# Prints "wanted ready" of the set demo.
+# Prints "wanted ready" of the set demo. A cell without a value is empty: then none is ready.
 set_counts() {
 	table virtualmachineinstancereplicasets/demo |
-		awk 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 2 { print $at["DESIRED"], $at["READY"] }'
+		awk 'NR == 1 { columns = NF } NR == 2 { print $2, NF == columns ? $4 : 0 }'
 }
 
 wait_for_set() {

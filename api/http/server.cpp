@@ -73,7 +73,7 @@ class HttpServer::Impl {
     auto** slot = static_cast<Session**>(user);
     switch (reason) {
       case LWS_CALLBACK_HTTP: {
-        *slot = new Session(wsi, impl->handler_, impl->access(vhost));
+        *slot = new Session(impl->loop_, wsi, impl->handler_, impl->access(vhost));
         impl->sessions_.insert(*slot);
         return impl->after(slot, (*slot)->begin(static_cast<const char*>(in)));
       }

@@ -192,10 +192,15 @@ Session::Step Session::send_response() {
 }
 
 Session::Step Session::send_stream() {
+  if (peer_gone_) return Step::close;
   if (!head_sent_) {
     head_sent_ = true;
     response_->stream->on_wake([this, alive = alive_] {
       if (*alive) lws_callback_on_writable(wsi_);
+    });
+    peer_.emplace(loop_, lws_get_socket_fd(wsi_), [this] {
+      peer_gone_ = true;
+      lws_set_timeout(wsi_, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
     });
     // At once: clients time out on headers that wait for the first event.
     if (!write(head(), false)) return Step::close;

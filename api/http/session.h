@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/http/peer_watch.h"
 #include "api/http/server.h"
 
 struct lws;
@@ -27,8 +28,8 @@ class Session {
     close
   };
 
-  Session(lws* wsi, const HttpServer::Handler& handler, Access access)
-      : wsi_(wsi), handler_(handler), access_(access) {}
+  Session(uv_loop_s* loop, lws* wsi, const HttpServer::Handler& handler, Access access)
+      : loop_(loop), wsi_(wsi), handler_(handler), access_(access) {}
 
   lws* wsi() const { return wsi_; }
 
@@ -50,6 +51,7 @@ class Session {
   bool write(std::string_view data, bool last);
   std::string head() const;
 
+  uv_loop_s* loop_;
   lws* wsi_;
   const HttpServer::Handler& handler_;
   Access access_;
@@ -60,6 +62,8 @@ class Session {
   bool head_sent_ = false;
   bool handling_ = false;  // the handler is running, further up the stack
   bool ending_ = false;
+  std::optional<PeerWatch> peer_;  // while a stream is sent
+  bool peer_gone_ = false;
   // Guards what comes back later against a connection that is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 

@@ -251,6 +251,7 @@ fi
 
 need_packages
 mkdir -p "$output"
+echo "downloading Linux $release and the guest's packages"
 unpack "$work/kernel" "linux-image-$release"
 unpack "$work/guest" "${guest_packages[@]}"
 busybox=$work/guest/bin/busybox
@@ -258,7 +259,9 @@ root=$work/root
 # The kernel's date for every file, so that the same packages give the same bytes.
 SOURCE_DATE_EPOCH=$(stat -c %Y "$work/kernel/boot/vmlinuz-$release")
 export SOURCE_DATE_EPOCH
+echo "downloading the source of the AHCI driver and compiling it"
 build_ahci
+echo "packing"
 build_initrd
 build_disk
 build_oci_archive

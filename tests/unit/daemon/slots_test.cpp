@@ -1,0 +1,279 @@
+#include "daemon/slots.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace virtset::test {
+namespace {
+
+using store::Key;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+constexpr std::uint64_t MiB = 1 << 20;
+
+class SlotsTest : public testing::Test {
+ protected:
+  SlotsTest() { open(0); }
+
+  void open(std::uint64_t memory) {
+    slots_ = std::make_unique<Slots>(memory,
+                                     [this](const Key& woken) { woken_.push_back(woken.name); });
+  }
+  static Key key(const std::string& name) { return {"g", "K", "ns", name}; }
+  static Slots::Request request(const std::string& name, const std::string& set,
+                                std::optional<std::int64_t> limit, std::uint64_t memory = MiB) {
+    return {key(name), set, limit, memory};
+  }
+  // Whether it has a slot now.
+  bool take(const std::string& name, const std::string& set, std::optional<std::int64_t> limit,
+            std::uint64_t memory = MiB) {
+    return !slots_->take(request(name, set, limit, memory));
+  }
+  bool holds(const std::string& name) const { return slots_->holds(key(name)); }
+  void release(const std::string& name) { slots_->release(key(name)); }
+  void forget(const std::string& name) { slots_->forget(key(name)); }
+  std::vector<std::string> woken() { return std::exchange(woken_, {}); }
+
+  std::vector<std::string> woken_;
+  std::unique_ptr<Slots> slots_;
+};
+
+TEST_F(SlotsTest, SetNeverHasMoreHoldersThanItsLimit) {
+  EXPECT_TRUE(take("a", "set", 2));
+  EXPECT_TRUE(take("b", "set", 2));
+  const auto refusal = slots_->take(request("c", "set", 2));
+  ASSERT_TRUE(refusal);
+  EXPECT_TRUE(refusal->set_is_full);
+  EXPECT_THAT(refusal->message, HasSubstr("2 of 2"));
+  EXPECT_FALSE(holds("c"));
+  EXPECT_EQ(slots_->holders_of("set"), 2u);
+}
+
+TEST_F(SlotsTest, LimitOfNothingLetsNobodyIn) {
+  EXPECT_FALSE(take("a", "set", 0));
+}
+
+TEST_F(SlotsTest, SetsAndThoseWithoutOneDoNotCountForEachOther) {
+  EXPECT_TRUE(take("a", "one", 1));
+  EXPECT_TRUE(take("b", "two", 1));
+  for (const char* name : {"c", "d", "e"}) EXPECT_TRUE(take(name, "", std::nullopt));
+}
+
+TEST_F(SlotsTest, OneThatHasASlotKeepsItHoweverOftenItAsks) {
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(take("a", "set", 1));
+  EXPECT_EQ(slots_->holders_of("set"), 1u);
+  EXPECT_EQ(slots_->memory_in_use(), MiB);
+}
+
+TEST_F(SlotsTest, ReleaseWakesOneThatWaitsForTheSet) {
+  take("a", "set", 1);
+  take("c", "set", 1);
+  take("b", "set", 1);
+  take("other", "another", 0);
+  release("a");
+  EXPECT_THAT(woken(), ElementsAre("b"));
+  EXPECT_TRUE(take("b", "set", 1));
+  EXPECT_THAT(woken(), IsEmpty());
+  release("b");
+  EXPECT_THAT(woken(), ElementsAre("c"));
+}
+
+TEST_F(SlotsTest, ReleaseOfWhatHasNoSlotIsNothing) {
+  take("a", "set", 1);
+  take("b", "set", 1);
+  release("b");
+  release("stranger");
+  EXPECT_THAT(woken(), IsEmpty());
+  release("a");
+  release("a");
+  EXPECT_THAT(woken(), ElementsAre("b"));
+  EXPECT_EQ(slots_->holders_of("set"), 0u);
+  EXPECT_EQ(slots_->memory_in_use(), 0u);
+}
+
+TEST_F(SlotsTest, RefusedAgainIsWokenAgain) {
+  take("a", "set", 1);
+  take("b", "set", 1);
+  release("a");
+  take("fast", "set", 1);
+  EXPECT_FALSE(take("b", "set", 1));
+  EXPECT_THAT(woken(), ElementsAre("b"));
+  release("fast");
+  EXPECT_THAT(woken(), ElementsAre("b"));
+}
+
+TEST_F(SlotsTest, WokenOneThatNeverComesLeavesItsChanceToTheNext) {
+  take("a", "set", 1);
+  take("b", "set", 1);
+  take("c", "set", 1);
+  release("a");
+  EXPECT_THAT(woken(), ElementsAre("b"));
+  forget("b");
+  EXPECT_THAT(woken(), ElementsAre("c"));
+  EXPECT_TRUE(take("c", "set", 1));
+}
+
+TEST_F(SlotsTest, WokenForMemoryAndNeverComingLeavesItsChanceToTheNext) {
+  open(MiB);
+  take("a", "", std::nullopt);
+  take("b", "", std::nullopt);
+  take("c", "", std::nullopt);
+  release("a");
+  EXPECT_THAT(woken(), ElementsAre("b"));
+  forget("b");
+  EXPECT_THAT(woken(), ElementsAre("c"));
+}
+
+TEST_F(SlotsTest, ForgottenWhileItWaitsIsNotWoken) {
+  take("a", "set", 1);
+  take("b", "set", 1);
+  take("c", "set", 1);
+  forget("b");
+  EXPECT_THAT(woken(), IsEmpty());
+  release("a");
+  EXPECT_THAT(woken(), ElementsAre("c"));
+}
+
+TEST_F(SlotsTest, ForgettingKeepsASlotThatIsHeld) {
+  take("a", "set", 1);
+  forget("a");
+  EXPECT_TRUE(holds("a"));
+  EXPECT_FALSE(take("b", "set", 1));
+}
+
+TEST_F(SlotsTest, HostNeverGivesMoreMemoryThanItHas) {
+  open(4 * MiB);
+  EXPECT_TRUE(take("a", "", std::nullopt, 3 * MiB));
+  const auto refusal = slots_->take(request("b", "", std::nullopt, 2 * MiB));
+  ASSERT_TRUE(refusal);
+  EXPECT_FALSE(refusal->set_is_full);
+  EXPECT_THAT(refusal->message, HasSubstr("Insufficient memory. It asks for 2 MiB, 1 MiB of 4 MiB"));
+  EXPECT_TRUE(take("c", "", std::nullopt, 1 * MiB));
+  EXPECT_EQ(slots_->memory_in_use(), 4 * MiB);
+  release("a");
+  EXPECT_THAT(woken(), ElementsAre("b"));
+  EXPECT_TRUE(take("b", "", std::nullopt, 2 * MiB));
+}
+
+TEST_F(SlotsTest, HostWithoutALimitGivesAsMuchAsAnybodyAsksFor) {
+  EXPECT_TRUE(take("a", "", std::nullopt, std::uint64_t{1} << 60));
+  EXPECT_TRUE(take("b", "", std::nullopt, std::uint64_t{1} << 60));
+}
+
+// A large one that ends makes room for several small ones.
+TEST_F(SlotsTest, EachThatIsLetInWakesTheNextWhileThereMayBeRoom) {
+  open(3 * MiB);
+  take("large", "", std::nullopt, 3 * MiB);
+  for (const char* name : {"a", "b", "c", "d"}) EXPECT_FALSE(take(name, "", std::nullopt));
+  release("large");
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_THAT(woken(), ElementsAre(name));
+    EXPECT_TRUE(take(name, "", std::nullopt));
+  }
+  EXPECT_THAT(woken(), ElementsAre("d"));
+  EXPECT_FALSE(take("d", "", std::nullopt));
+}
+
+TEST_F(SlotsTest, WhatWasFoundAtStartCountsEvenBeyondTheLimits) {
+  open(2 * MiB);
+  for (const char* name : {"a", "b", "c"}) slots_->restore(request(name, "set", std::nullopt));
+  slots_->restore(request("a", "set", std::nullopt));
+  EXPECT_EQ(slots_->holders_of("set"), 3u);
+  EXPECT_EQ(slots_->memory_in_use(), 3 * MiB);
+  EXPECT_FALSE(take("d", "set", 3));
+  EXPECT_THAT(slots_->take(request("e", "", std::nullopt))->message, HasSubstr("0 MiB of 2 MiB"));
+}
+
+TEST_F(SlotsTest, SetThatShrankTakesBackSlotsWithoutADomain) {
+  take("a", "set", 2);
+  take("b", "set", 2);
+  EXPECT_FALSE(take("a", "set", 1));
+  EXPECT_FALSE(holds("a"));
+  EXPECT_TRUE(take("b", "set", 1));
+  EXPECT_EQ(slots_->memory_in_use(), MiB);
+}
+
+TEST_F(SlotsTest, AnotherLimitWakesAllThatWaitForTheSetAndNobodyElse) {
+  for (const char* name : {"a", "b", "c"}) take(name, "set", 0);
+  take("d", "another", 0);
+  slots_->limit_changed("set");
+  EXPECT_THAT(woken(), UnorderedElementsAre("a", "b", "c"));
+  slots_->limit_changed("unheard of");
+  EXPECT_THAT(woken(), IsEmpty());
+}
+
+TEST_F(SlotsTest, ReleasedFromItsSetItTakesItsSlotAlong) {
+  take("a", "set", 1);
+  take("b", "set", 1);
+  slots_->owner_changed(key("a"), "");
+  EXPECT_EQ(slots_->holders_of("set"), 0u);
+  EXPECT_EQ(slots_->holders_of(""), 1u);
+  EXPECT_THAT(woken(), ElementsAre("b"));
+  EXPECT_TRUE(take("b", "set", 1));
+  release("a");
+  EXPECT_EQ(slots_->memory_in_use(), MiB);
+  EXPECT_EQ(slots_->holders_of("set"), 1u);
+}
+
+TEST_F(SlotsTest, AdoptedOneCountsForItsNewSet) {
+  take("a", "", std::nullopt);
+  slots_->owner_changed(key("a"), "set");
+  EXPECT_FALSE(take("b", "set", 1));
+  slots_->owner_changed(key("stranger"), "set");
+  EXPECT_EQ(slots_->holders_of("set"), 1u);
+}
+
+// Instances of one size and of sets that keep their size come, go, and vanish in any order.
+TEST_F(SlotsTest, LimitsHoldAndNobodyWaitsForEverInAnyOrder) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    open(0);
+    woken_.clear();
+    constexpr int limit = 3;
+    std::set<std::string> waiting;
+    const auto ask = [&](const std::string& name) {
+      if (take(name, "set", limit)) {
+        waiting.erase(name);
+      } else {
+        waiting.insert(name);
+      }
+    };
+    for (int step = 0; step < 200; ++step) {
+      const std::string name = std::to_string(random() % 12);
+      switch (random() % 4) {
+        case 0:
+        case 1:
+          ask(name);
+          break;
+        case 2:
+          release(name);
+          break;
+        default:
+          if (holds(name)) break;
+          forget(name);
+          waiting.erase(name);
+      }
+      ASSERT_LE(slots_->holders_of("set"), 3u) << "seed " << seed;
+      if (random() % 2) continue;
+      for (const std::string& next : woken()) {
+        if (waiting.contains(next)) ask(next);
+      }
+    }
+    // All that run end; those that are woken come.
+    for (int i = 0; i < 100; ++i) {
+      for (const std::string& next : woken()) {
+        if (waiting.contains(next)) ask(next);
+      }
+      for (int name = 0; name < 12; ++name) release(std::to_string(name));
+    }
+    EXPECT_THAT(waiting, IsEmpty()) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace virtset::test
