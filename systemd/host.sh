@@ -78,10 +78,10 @@ stop_process() {
 	local pidfile=$1 name=$2 pid end=$((SECONDS + 30))
 	[[ -e $pidfile ]] || return 0
 	pid=$(<"$pidfile")
-	if [[ $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) == *"$name"* ]]; then
+	if grep -qsF -e "$name" "/proc/$pid/cmdline"; then
 		kill "$pid" 2>/dev/null || true
 		# A zombie has ended.
-		while [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null) == [^Z] ]]; do
+		while grep -qs '^State:.[^Z]' "/proc/$pid/status"; do
 			((SECONDS < end)) || {
 				echo "process $pid ($name) does not end" >&2
 				return 1

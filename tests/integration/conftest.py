@@ -1,0 +1,64 @@
+import shutil
+
+import pytest
+
+import host
+
+
+@pytest.fixture(scope="session")
+def libvirt():
+    libvirt = host.Libvirt()
+    libvirt.start()
+    return libvirt
+
+
+@pytest.fixture(scope="session")
+def registry():
+    registry = host.Registry()
+    registry.start()
+    return registry
+
+
+@pytest.fixture(scope="module")
+def daemon(libvirt, request):
+    """A daemon that knows the demo image; each module of tests has its own, and must leave none behind."""
+    options = getattr(request.module, "DAEMON_OPTIONS", [])
+    daemon = host.Daemon(request.module.__name__, *options).start()
+    import_demo(daemon)
+    yield daemon
+    if daemon.process.alive():
+        remove_sets(daemon)
+        daemon.stop()
+    else:
+        raise AssertionError("the daemon died: " + daemon.process.log()[-3000:])
+    shutil.rmtree(daemon.directory)
+
+
+def import_demo(daemon):
+    # Linked in one step: half an archive is never seen.
+    folder = daemon.directory / "data" / "import"
+    shutil.copy(host.DEMO / "demo.oci.tar", folder / ".demo")
+    (folder / ".demo").rename(folder / "demo.oci.tar")
+    host.eventually(lambda: f"image {host.DEMO_IMAGE} is present" in daemon.process.log(),
+                    what="the import")
+
+
+def remove_sets(daemon):
+    """And everything that came of them: what is left then is a leak."""
+    for document in daemon.api.list("vmirs"):
+        daemon.api.delete("vmirs", document["metadata"]["name"])
+    for document in daemon.api.list("vmi"):
+        if "deletionTimestamp" not in document["metadata"]:
+            daemon.api.delete("vmi", document["metadata"]["name"])
+    daemon.api.wait("vmi", lambda objects: not objects, timeout=60)
+    daemon.api.wait("vmirs", lambda objects: not objects, timeout=60)
+    host.eventually(lambda: not host.qemu_processes(), what="the end of all QEMU processes")
+    leftovers = [p.name for p in (daemon.directory / "data" / "vms").iterdir()]
+    assert leftovers == [], "disks were left behind"
+
+
+@pytest.fixture
+def api(daemon):
+    """The daemon's API; sets and instances are removed after the test, which checks for leaks."""
+    yield daemon.api
+    remove_sets(daemon)
