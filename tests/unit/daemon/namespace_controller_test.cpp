@@ -1,0 +1,132 @@
+#include "daemon/controllers/namespace_controller.h"
+
+#include "tests/unit/daemon/controller_test.h"
+
+namespace virtset::test {
+namespace {
+
+using std::chrono::seconds;
+using store::Json;
+
+class NamespaceControllerTest : public ControllerTest {
+ protected:
+  NamespaceControllerTest() { run(); }
+
+  void run() {
+    run_controller(std::make_unique<NamespaceController>(*store_, loop_, api::builtin_kinds()));
+  }
+  static store::Key key(const std::string& name) {
+    return {api::core_group, api::namespace_kind, "", name};
+  }
+  void create(const std::string& name) {
+    put(key(name), {{"spec", {{"finalizers", {"kubernetes"}}}}, {"status", {{"phase", "Active"}}}});
+  }
+  static Json held() { return {{"metadata", {{"finalizers", {"test/held"}}}}}; }
+};
+
+TEST_F(NamespaceControllerTest, DefaultIsAlwaysThere) {
+  ASSERT_TRUE(exists(key("default")));
+  const Json ns = document(key("default"));
+  EXPECT_EQ(ns["status"]["phase"], "Active");
+  EXPECT_EQ(ns["spec"]["finalizers"], Json::array({"kubernetes"}));
+  EXPECT_EQ(ns["metadata"]["labels"]["kubernetes.io/metadata.name"], "default");
+}
+
+TEST_F(NamespaceControllerTest, DefaultIsMadeOnce) {
+  const auto before = store_->get(key("default"))->revision();
+  run();
+  EXPECT_EQ(store_->get(key("default"))->revision(), before);
+}
+
+TEST_F(NamespaceControllerTest, EmptyOneGoesAtOnce) {
+  create("test");
+  EXPECT_TRUE(exists(key("test")));
+  remove(key("test"));
+  EXPECT_FALSE(exists(key("test")));
+}
+
+TEST_F(NamespaceControllerTest, AllThatIsInItGoesWithItAndNothingElse) {
+  create("test");
+  put(instance_key("vm", "test"));
+  put({api::kubevirt_group, api::replica_set_kind, "test", "set"});
+  put({api::core_group, api::event_kind, "test", "event"});
+  put(instance_key("vm", "default"));
+  put(instance_key("vm", "test2"));
+  remove(key("test"));
+  EXPECT_FALSE(exists(key("test")));
+  EXPECT_FALSE(exists(instance_key("vm", "test")));
+  EXPECT_EQ(count(api::kubevirt_group, api::replica_set_kind), 0u);
+  EXPECT_EQ(count(api::core_group, api::event_kind), 0u);
+  EXPECT_TRUE(exists(instance_key("vm", "default")));
+  EXPECT_TRUE(exists(instance_key("vm", "test2")));
+}
+
+TEST_F(NamespaceControllerTest, StaysUntilTheLastObjectHasEnded) {
+  create("test");
+  put(instance_key("a", "test"), held());
+  put(instance_key("b", "test"), held());
+  remove(key("test"));
+  ASSERT_TRUE(exists(key("test")));
+  EXPECT_EQ(document(key("test"))["status"]["phase"], "Terminating");
+  EXPECT_TRUE(deleting(instance_key("a", "test")));
+  EXPECT_TRUE(deleting(instance_key("b", "test")));
+  finish(instance_key("a", "test"), "test/held");
+  EXPECT_TRUE(exists(key("test")));
+  finish(instance_key("b", "test"), "test/held");
+  EXPECT_FALSE(exists(key("test")));
+}
+
+TEST_F(NamespaceControllerTest, ThousandsGoInTurns) {
+  create("test");
+  for (int i = 0; i < 1'000; ++i) write(instance_key(std::to_string(i), "test"), Json::object());
+  loop_.run();
+  remove(key("test"));
+  loop_.advance(seconds(1));
+  EXPECT_FALSE(exists(key("test")));
+  EXPECT_EQ(count(api::kubevirt_group, api::instance_kind), 0u);
+}
+
+// It was admitted before the deletion and becomes durable after it.
+TEST_F(NamespaceControllerTest, CreationThatIsUnderWayGoesToo) {
+  create("test");
+  committer_->held = true;
+  remove(key("test"));
+  write(instance_key("late", "test"), Json::object());
+  committer_->release();
+  loop_.run();
+  EXPECT_TRUE(exists(key("test")));
+  committer_->held = false;
+  committer_->release();
+  loop_.advance(seconds(1));
+  EXPECT_FALSE(exists(key("test")));
+  EXPECT_FALSE(exists(instance_key("late", "test")));
+}
+
+TEST_F(NamespaceControllerTest, DeletionGoesOnAfterARestart) {
+  create("test");
+  put(instance_key("vm", "test"));
+  subscription_ = {};
+  controller_.reset();
+  remove(key("test"));
+  EXPECT_TRUE(exists(key("test")));
+  run();
+  EXPECT_FALSE(exists(key("test")));
+  EXPECT_FALSE(exists(instance_key("vm", "test")));
+}
+
+TEST_F(NamespaceControllerTest, FullDiskDelaysTheDeletionOnly) {
+  create("test");
+  put(instance_key("vm", "test"));
+  subscription_ = {};
+  controller_.reset();
+  remove(key("test"));
+  committer_->failing = true;
+  run();
+  EXPECT_TRUE(exists(instance_key("vm", "test")));
+  committer_->failing = false;
+  loop_.advance(seconds(120));
+  EXPECT_FALSE(exists(key("test")));
+}
+
+}  // namespace
+}  // namespace virtset::test
