@@ -40,9 +40,16 @@ api::InstanceSpec InstanceController::Look::spec() const {
 }
 
 void InstanceController::start() {
-  for (const auto& object : parts_.store.list(api::kubevirt_group, api::instance_kind)) {
-    take_in(*object);
-    queue_.add(object->key());
+  const auto objects = parts_.store.list(api::kubevirt_group, api::instance_kind);
+  // The status of one whose address was given back, and to another, names it until the object is gone.
+  // The other is the one that is not being deleted, or else the one that was written later.
+  std::map<std::pair<bool, store::Revision>, store::ObjectPtr> order;
+  for (const auto& object : objects) {
+    order.emplace(std::pair(!api::is_deleting(*object->document()), object->revision()), object);
+  }
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    take_in(*it->second);
+    queue_.add(it->second->key());
   }
 }
 
@@ -148,6 +155,28 @@ void InstanceController::surroundings_changed() {
   }
 }
 
+// A hypervisor that was killed and is there again may never say how a domain's start or end went.
+void InstanceController::await_word(const Look& look) {
+  Runtime& runtime = look.runtime;
+  const bool waits = look.domain ? look.domain->process_exited
+                                 : runtime.start_ordered && !api::is_final(runtime.phase) &&
+                                       !parts_.domains.end_of(runtime.uuid);
+  if (!waits) {
+    runtime.ask_at.reset();
+    return;
+  }
+  const auto now = parts_.scheduler.steady_now();
+  if (!runtime.ask_at) {
+    runtime.patience = options_.first_patience;
+    runtime.ask_at = now + runtime.patience;
+  } else if (now >= *runtime.ask_at) {
+    parts_.hypervisor.relist();
+    runtime.patience = std::min(2 * runtime.patience, options_.longest_patience);
+    runtime.ask_at = now + runtime.patience;
+  }
+  queue_.add_after(look.key, std::chrono::ceil<api::Scheduler::Duration>(*runtime.ask_at - now));
+}
+
 void InstanceController::reconcile(const store::Key& key) {
   const store::ObjectPtr object = parts_.store.get(key);
   if (!object) return;
@@ -158,6 +187,7 @@ void InstanceController::reconcile(const store::Key& key) {
   if (look.domain && look.domain->info.mark.uid != runtime.uid) look.domain = nullptr;
   // Its place in the set is free as soon as its process is gone: libvirt says so only later.
   if (look.domain && look.domain->process_exited) slots_.release(key);
+  await_word(look);
   if (runtime.deleting) {
     tear_down(look);
   } else if (api::is_final(look.phase())) {

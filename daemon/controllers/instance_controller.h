@@ -45,6 +45,9 @@ class InstanceController final : public Controller {
     // After a start that the hypervisor refused, doubled each time.
     std::chrono::seconds first_back_off{5};
     std::chrono::seconds longest_back_off{300};
+    // How long the hypervisor may owe word of a domain's start or end before it is asked; doubled.
+    std::chrono::milliseconds first_patience{3'000};
+    std::chrono::milliseconds longest_patience{60'000};
     // That are given disks and started at a time.
     std::size_t starts_at_once = 64;
     ImagePuller::Options images;
@@ -99,6 +102,8 @@ class InstanceController final : public Controller {
     bool start_ordered = false;     // successfully; its event is on the way or was seen
     unsigned believe_from = 0;      // a list of the hypervisor before this one says nothing about it
     std::string last_trouble;       // what was told last, so that it is told once
+    std::optional<api::Scheduler::SteadyTime> ask_at;  // word of the domain is overdue then
+    std::chrono::milliseconds patience{0};
 
     // While it runs.
     std::unique_ptr<Probe> readiness;
@@ -134,6 +139,8 @@ class InstanceController final : public Controller {
   void forget(const store::Key& key);
   void take_in(const store::Object& object);
 
+  void await_word(const Look& look);
+
   // instance_start.cpp: towards a domain.
   void go_forward(Look& look);
   void prepare_and_start(Look& look);
@@ -155,6 +162,7 @@ class InstanceController final : public Controller {
 
   // instance_stop.cpp: towards the end.
   void finish(Look& look, const DomainEnd& end);
+  void record_end(const store::Object& object, api::Phase phase) const;
   void stop_domain(Look& look, api::Scheduler::Duration time_left);
   void tear_down(Look& look);
   void clean_up(Look& look);

@@ -47,13 +47,15 @@ void InstanceController::finish(Look& look, const DomainEnd& end) {
   api::set_condition(status,
                      {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
                      now);
-  write_status(look, std::move(status), [this, object = look.object, phase] {
-    const bool failed = phase == Phase::failed;
-    parts_.events.record(*object, failed ? EventType::warning : EventType::normal, "virtset",
-                         "Stopped",
-                         failed ? "The VirtualMachineInstance crashed."
-                                : "The VirtualMachineInstance was shut down.");
-  });
+  write_status(look, std::move(status),
+               [this, object = look.object, phase] { record_end(*object, phase); });
+}
+
+void InstanceController::record_end(const store::Object& object, Phase phase) const {
+  const bool failed = phase == Phase::failed;
+  parts_.events.record(object, failed ? EventType::warning : EventType::normal, "virtset", "Stopped",
+                       failed ? "The VirtualMachineInstance crashed."
+                              : "The VirtualMachineInstance was shut down.");
 }
 
 // Asks the guest to power off, and again, until the time is up; then ends the domain.
@@ -132,12 +134,12 @@ void InstanceController::tear_down(Look& look) {
   }
   // Its end is on the way: the process is gone, or a start was ordered that nobody has seen yet.
   if (look.domain) return;
-  const bool ended = parts_.domains.end_of(look.runtime.uuid).has_value();
+  const auto end = parts_.domains.end_of(look.runtime.uuid);
   const bool may_have_started =
       (look.phase() == Phase::scheduled || look.phase() == Phase::running) &&
       !look.runtime.start_abandoned;
   const bool known_absent =
-      ended || !may_have_started ||
+      end || !may_have_started ||
       (parts_.domains.synced() && parts_.domains.generation() >= look.runtime.believe_from &&
        (!look.runtime.start_ordered || parts_.domains.generation() > look.runtime.believe_from));
   if (!known_absent) {
@@ -148,6 +150,11 @@ void InstanceController::tear_down(Look& look) {
                      true);
     }
     return;
+  }
+  // A set deletes a replica whose process is gone before libvirt has said how it ended.
+  if (end && look.phase() == Phase::running && !look.runtime.asked_to_shut_down &&
+      !look.runtime.job && !look.runtime.cleaned) {
+    record_end(*look.object, phase_after(*end, look.spec().grace_period.count() > 0));
   }
   clean_up(look);
 }

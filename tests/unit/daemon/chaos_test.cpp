@@ -246,7 +246,8 @@ class Chaos {
     for (const Json& instance : world_.instances()) {
       with_address += instance["status"].contains("interfaces") ? 1 : 0;
     }
-    EXPECT_EQ(world_.network->addresses().size() - world_.network->addresses().free(), with_address);
+    EXPECT_EQ(world_.network->addresses().size() - world_.network->addresses().free(), with_address)
+        << all_instances();
   }
 
   std::string all_instances() const {
