@@ -94,7 +94,7 @@ class Registry:
         self.configuration.write_text(
             "version: 0.1\nlog: {level: info}\nstorage:\n"
             f"  filesystem: {{rootdirectory: {self.directory}}}\n  delete: {{enabled: true}}\n"
-            f"http: {{addr: {self.address}}}\n")
+            f"http: {{addr: ':{port}'}}\n")
         self.process = None
 
     def start(self):
