@@ -3,6 +3,12 @@ import shutil
 import pytest
 
 import host
+from client import ApiError
+
+
+def pytest_addoption(parser):
+    parser.addoption("--faults", type=int, default=15, help="of test_faults.py")
+    parser.addoption("--seed", type=int, default=1, help="of test_faults.py")
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +54,10 @@ def remove_sets(daemon):
     for document in daemon.api.list("vmirs"):
         daemon.api.delete("vmirs", document["metadata"]["name"])
     for document in daemon.api.list("vmi"):
-        if "deletionTimestamp" not in document["metadata"]:
+        try:
             daemon.api.delete("vmi", document["metadata"]["name"])
+        except ApiError as error:
+            assert error.code == 404, error  # gone meanwhile
     daemon.api.wait("vmi", lambda objects: not objects, timeout=60)
     daemon.api.wait("vmirs", lambda objects: not objects, timeout=60)
     host.eventually(lambda: not host.qemu_processes(), what="the end of all QEMU processes")

@@ -140,9 +140,12 @@ class Daemon:
         return self.process.popen.pid
 
     def command(self):
-        return [self.binary, "--config", "", "--state-dir", self.directory, "--run-dir",
-                self.directory, "--config-dir", self.directory, "--crash-back-off", "1",
-                "--image-back-off", "1", *self.options]
+        defaults = {"--config": "", "--state-dir": self.directory, "--run-dir": self.directory,
+                    "--config-dir": self.directory, "--crash-back-off": "1",
+                    "--image-back-off": "1"}
+        given = [part for name, value in defaults.items() if name not in self.options
+                 for part in (name, value)]
+        return [self.binary, *given, *self.options]
 
     def start(self, wait=True, **options):
         # Tests of what a sanitizer finds look at the exit code.
