@@ -62,7 +62,11 @@ class Ground:
 
     @functools.cached_property
     def copies(self):
-        return Copies(self.guests)
+        return Copies(self.guests, demo_set("original", 1))
+
+    @functools.cached_property
+    def still_copies(self):
+        return Copies(self.guests, still_set("still", 1))
 
     @functools.cached_property
     def stock_network(self):
@@ -71,6 +75,16 @@ class Ground:
         file.write_text(STOCK_NETWORK)
         virsh("net-create", file)
         return "bench-default"
+
+
+def still_set(name, replicas):
+    """Demo guests whose firmware finds nothing to boot, and halts: an emulated boot takes so much of a
+    small host that the starts beside it take as long as chance will have it."""
+    document = demo_set(name, replicas)
+    spec = document["spec"]["template"]["spec"]
+    del spec["readinessProbe"]
+    spec["domain"]["devices"]["disks"][1]["bootOrder"] = 1  # the seed; then it is the only one
+    return document
 
 
 def remove_set(daemon, name):
@@ -91,13 +105,15 @@ class Copies:
 
     PREFIX = "copy_"
 
-    def __init__(self, daemon):
-        self.directory = host.DIR / "copies"
+    def __init__(self, daemon, document):
+        name = document["metadata"]["name"]
+        self.prefix = f"{self.PREFIX}{name}_"
+        self.directory = host.DIR / f"copies-{name}"
         self.directory.mkdir(mode=0o711)
         self.made = 0
         api = daemon.api
         with recorder.Recorder(api, "vmi") as changes:
-            api.create("vmirs", demo_set("original", 1))
+            api.create("vmirs", document)
             _, instance = changes.wait(lambda _, o: recorder.phase_of(o) == "Running")
         self.xml = virsh("dumpxml", "--inactive", "default_" + recorder.name_of(instance))
         original = ElementTree.fromstring(self.xml)
@@ -107,7 +123,7 @@ class Copies:
         os.link(overlay.find("backingStore/source").get("file"), self.base)
         self.seed = self.directory / "seed.iso"
         os.link(seed.find("source").get("file"), self.seed)
-        remove_set(daemon, "original")
+        remove_set(daemon, name)
         self.network = original.find("devices/interface/source").get("network")
         # The daemon hands them out from the front.
         reserved = ElementTree.fromstring(virsh("net-dumpxml", self.network))
@@ -124,7 +140,7 @@ class Copies:
 
     def make_one(self, number, network):
         self.made += 1
-        name = f"{self.PREFIX}{self.made}"
+        name = f"{self.prefix}{self.made}"
         domain = ElementTree.fromstring(self.xml)
         domain.find("name").text = name
         identity = str(uuid.uuid4())

@@ -20,6 +20,12 @@ class Row:
     ok: bool | None = None  # None: there is no budget; the number explains another
 
 
+def ratio_of_neighbours(ours, theirs):
+    """Of what was measured one right after the other, so that a host that is busy for some seconds
+    slows both."""
+    return median(our / their for our, their in zip(ours, theirs))
+
+
 def percentile(values, percent):
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
