@@ -57,7 +57,8 @@ void Domains::on_disconnected(const std::string& why) {
   why_not_synced_ = why;
 }
 
-void Domains::end(const std::string& uuid, DomainEnd how) {
+// By value: the UUID may be the key of the record that goes.
+void Domains::end(std::string uuid, DomainEnd how) {
   const auto it = records_.find(uuid);
   // A process that was seen to end on its own has crashed, whoever says nothing about it.
   if (it != records_.end() && it->second.process_exited && how.unseen) {

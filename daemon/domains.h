@@ -56,7 +56,7 @@ class Domains {
   void on_event(const hypervisor::Event& event);
 
  private:
-  void end(const std::string& uuid, DomainEnd how);
+  void end(std::string uuid, DomainEnd how);
 
   Changed changed_;
   bool synced_ = false;

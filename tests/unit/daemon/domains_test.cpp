@@ -212,5 +212,13 @@ TEST_F(DomainsTest, StartedAgainItsProcessRuns) {
   EXPECT_FALSE(domains_.find("a")->process_exited);
 }
 
+// The record went with the text by which it was called.
+TEST_F(DomainsTest, EndOfWhatTheListDoesNotHaveIsKnownByItsWholeUuid) {
+  const std::string uuid = "6d0cf6f5-3b4c-4e0f-a3a6-000000000001";
+  domains_.on_connected({info(uuid)});
+  domains_.on_connected({});
+  EXPECT_TRUE(domains_.end_of(uuid));
+}
+
 }  // namespace
 }  // namespace virtset::test
