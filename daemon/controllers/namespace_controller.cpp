@@ -15,6 +15,8 @@ namespace {
 
 // Each is a document to be written, so that thousands do not hold up the loop.
 constexpr int deletions_per_turn = 200;
+// When to look again at what is being written.
+constexpr std::chrono::milliseconds under_way{50};
 
 }  // namespace
 
@@ -62,54 +64,70 @@ void NamespaceController::observe(const store::Change& change) {
 
 void NamespaceController::reconcile(const store::Key& key) {
   const store::ObjectPtr object = store_.get(key);
-  if (!object || store_.busy(key) || !api::is_deleting(*object->document())) return;
-  const std::string ns = key.name;
-  const bool empty = delete_content(ns);
-  // While something is left, the end of each object leads back here.
-  const auto change = [this, ns, uid = object->uid(), empty](const store::Object* current) {
-    if (!current || current->uid() != uid) return Mutation::nothing();
-    Json document = *current->document();
-    document["status"]["phase"] = "Terminating";
-    if (empty) document["spec"].erase("finalizers");
-    if (document == *current->document()) return Mutation::nothing();
-    return api::put_or_finish(std::move(document));
+  if (!object || !api::is_deleting(*object->document())) return;
+  if (store_.busy(key)) {
+    queue_.add_after(key, under_way);
+    return;
+  }
+  // Writes of one look that fail together are one failure.
+  const auto done = [this, key, failed = std::make_shared<bool>(false)](
+                        const Store::Outcome& outcome) {
+    if (outcome.error && !std::exchange(*failed, true)) queue_.retry(key);
   };
   try {
-    store_.write(key, change, [this, key](const Store::Outcome& outcome) {
-      if (outcome.error) queue_.retry(key);
-    });
+    const bool empty = delete_content(key, done);
+    // While something is left, the end of each object leads back here.
+    store_.write(
+        key,
+        [uid = object->uid(), empty](const store::Object* current) {
+          if (!current || current->uid() != uid) return Mutation::nothing();
+          Json document = *current->document();
+          document["status"]["phase"] = "Terminating";
+          if (empty) document["spec"].erase("finalizers");
+          if (document == *current->document()) return Mutation::nothing();
+          return api::put_or_finish(std::move(document));
+        },
+        done);
   } catch (const store::Overloaded&) {
     queue_.retry(key);
   }
 }
 
-// True if there is nothing left, nor anything on its way.
-bool NamespaceController::delete_content(const std::string& ns) {
+// True if there is nothing left, nor anything on its way. Throws Overloaded.
+bool NamespaceController::delete_content(const store::Key& ns, const Store::Done& done) {
   bool empty = true;
+  bool again = false;
   int left = deletions_per_turn;
   for (const api::Kind& kind : kinds_.all()) {
     if (!kind.namespaced) continue;
-    for (const auto& object : store_.list(kind.group, kind.kind, ns)) {
+    for (const auto& object : store_.list(kind.group, kind.kind, ns.name)) {
       empty = false;
-      if (left == 0) return false;
-      if (store_.busy(object->key()) || api::is_deleting(*object->document())) continue;
+      again = again || left == 0;
+      if (left == 0) break;
+      if (api::is_deleting(*object->document())) continue;
+      if (store_.busy(object->key())) {
+        again = true;
+        continue;
+      }
       --left;
-      store_.write(
-          object->key(),
-          [uid = object->uid(), now = scheduler_.now()](const store::Object* current) {
-            if (!current || current->uid() != uid) return Mutation::nothing();
-            return api::begin_deletion(*current->document(), api::Propagation::background,
-                                       std::nullopt, now);
-          },
-          nullptr);
+      delete_object(*object, done);
     }
   }
-  if (empty && store_.busy_in_namespace(ns)) {
-    // A creation that was admitted before the namespace was deleted.
-    queue_.add_after({api::core_group, api::namespace_kind, "", ns}, std::chrono::milliseconds(50));
-    return false;
-  }
-  return empty;
+  // It may also be a creation that was admitted before the namespace was deleted.
+  again = again || (empty && store_.busy_in_namespace(ns.name));
+  if (again) queue_.add_after(ns, under_way);
+  return empty && !again;
+}
+
+void NamespaceController::delete_object(const store::Object& object, const Store::Done& done) {
+  store_.write(
+      object.key(),
+      [uid = object.uid(), now = scheduler_.now()](const store::Object* current) {
+        if (!current || current->uid() != uid) return Mutation::nothing();
+        return api::begin_deletion(*current->document(), api::Propagation::background, std::nullopt,
+                                   now);
+      },
+      done);
 }
 
 }  // namespace virtset

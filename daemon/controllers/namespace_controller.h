@@ -20,7 +20,8 @@ class NamespaceController final : public Controller {
 
  private:
   void reconcile(const store::Key& key);
-  bool delete_content(const std::string& ns);
+  bool delete_content(const store::Key& ns, const store::Store::Done& done);
+  void delete_object(const store::Object& object, const store::Store::Done& done);
 
   store::Store& store_;
   api::Scheduler& scheduler_;

@@ -128,5 +128,59 @@ TEST_F(NamespaceControllerTest, FullDiskDelaysTheDeletionOnly) {
   EXPECT_FALSE(exists(key("test")));
 }
 
+TEST_F(NamespaceControllerTest, OverloadedStoreDelaysTheDeletionOnly) {
+  open_store({.waiting_writes = 50});
+  run();
+  create("test");
+  for (int i = 0; i < 100; ++i) put(instance_key(std::to_string(i), "test"));
+  EXPECT_NO_THROW(remove(key("test")));
+  loop_.advance(seconds(120));
+  EXPECT_FALSE(exists(key("test")));
+}
+
+// One that somebody else holds must not keep the others from being told to end.
+TEST_F(NamespaceControllerTest, AllAreToldToEndHoweverLongTheyTake) {
+  create("test");
+  for (int i = 0; i < 500; ++i) write(instance_key(std::to_string(i), "test"), held());
+  loop_.run();
+  remove(key("test"));
+  loop_.advance(seconds(1));
+  int asked = 0;
+  for (int i = 0; i < 500; ++i) asked += deleting(instance_key(std::to_string(i), "test"));
+  EXPECT_EQ(asked, 500);
+}
+
+TEST_F(NamespaceControllerTest, ContentWhoseDeletionCouldNotBeStoredIsDeletedLater) {
+  create("test");
+  put(instance_key("a", "test"), held());
+  remove(key("test"));
+  ASSERT_EQ(document(key("test"))["status"]["phase"], "Terminating");
+  put(instance_key("b", "test"), held());
+  committer_->held = true;
+  finish(instance_key("a", "test"), "test/held");
+  committer_->release();
+  loop_.run();
+  committer_->failing = true;
+  committer_->release();
+  committer_->failing = committer_->held = false;
+  loop_.advance(seconds(120));
+  EXPECT_TRUE(deleting(instance_key("b", "test")));
+}
+
+TEST_F(NamespaceControllerTest, ContentThatIsBeingWrittenIsDeletedLater) {
+  create("test");
+  put(instance_key("vm", "test"), held());
+  committer_->held = true;
+  remove(key("test"));
+  write(instance_key("vm", "test"), held());
+  committer_->release();
+  loop_.run();
+  EXPECT_FALSE(deleting(instance_key("vm", "test")));
+  committer_->held = false;
+  committer_->release();
+  loop_.advance(seconds(1));
+  EXPECT_TRUE(deleting(instance_key("vm", "test")));
+}
+
 }  // namespace
 }  // namespace virtset::test
