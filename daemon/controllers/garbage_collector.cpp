@@ -12,18 +12,15 @@ using Mutation = Store::Mutation;
 
 namespace {
 
-// Each is a document to be written, so that a set of thousands does not hold up the loop.
-constexpr int dependents_per_turn = 200;
-
 const Json& owner_references(const Json& object) {
   return api::member(object, "metadata", "ownerReferences");
 }
 
-// The references of an object without those to this owner.
-Json without_owner(Json document, const std::string& uid) {
+// The object without its references to these owners.
+Json without_owners(Json document, const std::set<std::string>& uids) {
   Json kept = Json::array();
   for (const Json& reference : owner_references(document)) {
-    if (api::text(api::member(reference, "uid")) != uid) kept.push_back(reference);
+    if (!uids.contains(api::text(api::member(reference, "uid")))) kept.push_back(reference);
   }
   if (kept.empty()) {
     document["metadata"].erase("ownerReferences");
@@ -43,6 +40,7 @@ GarbageCollector::GarbageCollector(Store& store, api::Scheduler& scheduler, cons
 
 void GarbageCollector::start() {
   for (const api::Kind& kind : kinds_.all()) {
+    if (kind.kind == api::event_kind) continue;
     for (const auto& object : store_.list(kind.group, kind.kind)) {
       take_in(*object);
       queue_.add(object->key());
@@ -51,9 +49,10 @@ void GarbageCollector::start() {
 }
 
 bool GarbageCollector::take_in(const store::Object& object) {
+  const auto document = object.document();
   std::set<std::string> owners;
-  for (const Json& reference : owner_references(*object.document())) {
-    owners.insert(api::text(api::member(reference, "uid")));
+  for (const Json& reference : owner_references(*document)) {
+    if (kind_of(reference)) owners.insert(api::text(api::member(reference, "uid")));
   }
   const auto known = owners_.find(object.key());
   if (known == owners_.end() ? owners.empty() : known->second == owners) return false;
@@ -94,9 +93,7 @@ void GarbageCollector::observe(const store::Change& change) {
 }
 
 void GarbageCollector::look_at_owners(const store::Object& dependent) {
-  for (const Json& reference : owner_references(*dependent.document())) {
-    if (const auto owner = owner_of(dependent, reference)) queue_.add(owner->key());
-  }
+  for (const auto& owner : owners_of(dependent)) queue_.add(owner->key());
 }
 
 void GarbageCollector::look_at_dependents(const std::string& uid) {
@@ -105,123 +102,54 @@ void GarbageCollector::look_at_dependents(const std::string& uid) {
   for (const store::Key& key : dependents->second) queue_.add(key);
 }
 
-store::ObjectPtr GarbageCollector::owner_of(const store::Object& dependent,
-                                            const Json& reference) const {
+// Null for one that we do not have, such as apps/v1 Deployment.
+const api::Kind* GarbageCollector::kind_of(const Json& reference) const {
   const std::string version = api::text(api::member(reference, "apiVersion"));
   const auto slash = version.find('/');
   const std::string group = slash == std::string::npos ? "" : version.substr(0, slash);
-  const api::Kind* kind = kinds_.find(group, api::text(api::member(reference, "kind")));
+  return kinds_.find(group, api::text(api::member(reference, "kind")));
+}
+
+store::ObjectPtr GarbageCollector::owner_of(const store::Object& dependent,
+                                            const Json& reference) const {
+  const api::Kind* kind = kind_of(reference);
   if (!kind) return nullptr;
   // A namespaced owner is looked for in the namespace of its dependent.
   const store::ObjectPtr owner =
-      store_.get({group, kind->kind, kind->namespaced ? dependent.key().ns : "",
+      store_.get({kind->group, kind->kind, kind->namespaced ? dependent.key().ns : "",
                   api::text(api::member(reference, "name"))});
   const bool same = owner && owner->uid() == api::text(api::member(reference, "uid"));
   return same ? owner : nullptr;
 }
 
-void GarbageCollector::reconcile(const store::Key& key) {
-  const store::ObjectPtr object = store_.get(key);
-  if (!object) return;
-  const auto document = object->document();
-  if (!api::is_deleting(*document)) {
-    collect_if_unowned(*object);
-  } else if (api::has_finalizer(*document, api::orphan_finalizer)) {
-    orphan_dependents(*object);
-  } else if (api::has_finalizer(*document, api::foreground_finalizer)) {
-    wait_for_dependents(*object);
-  }
-}
-
-// Any owner that is there and stays keeps it; those that are gone are forgotten.
-void GarbageCollector::collect_if_unowned(const store::Object& object) {
-  const auto document = object.document();
-  std::vector<std::string> gone;
-  bool kept = false;
-  bool waited_for = false;
+std::vector<store::ObjectPtr> GarbageCollector::owners_of(const store::Object& dependent) const {
+  const auto document = dependent.document();
+  std::vector<store::ObjectPtr> owners;
   for (const Json& reference : owner_references(*document)) {
-    const store::ObjectPtr owner = owner_of(object, reference);
-    if (!owner) {
-      gone.push_back(api::text(api::member(reference, "uid")));
-      continue;
-    }
-    const auto owner_document = owner->document();
-    const bool waits = api::is_deleting(*owner_document) &&
-                       api::has_finalizer(*owner_document, api::foreground_finalizer);
-    kept = kept || !waits;
-    waited_for = waited_for || waits;
+    if (auto owner = owner_of(dependent, reference)) owners.push_back(std::move(owner));
   }
-  if (gone.empty() && !waited_for) return;
-  if (kept) {
-    if (gone.empty()) return;
-    write(object.key(), object.uid(), [gone](Json changed) {
-      for (const std::string& uid : gone) changed = without_owner(std::move(changed), uid);
-      return Mutation::put(std::move(changed));
-    });
-    return;
-  }
-  const bool has_dependents = dependents_.contains(object.uid());
-  write(object.key(), object.uid(),
-        [now = scheduler_.now(), foreground = waited_for && has_dependents](Json changed) {
-          return api::begin_deletion(
-              std::move(changed),
-              foreground ? std::optional(api::Propagation::foreground) : std::nullopt, std::nullopt,
-              now);
-        });
+  return owners;
 }
 
-void GarbageCollector::orphan_dependents(const store::Object& owner) {
-  const auto dependents = dependents_.find(owner.uid());
-  if (dependents != dependents_.end()) {
-    // Some at a time; each change of one leads back here.
-    int left = dependents_per_turn;
-    for (const store::Key& key : dependents->second) {
-      const store::ObjectPtr dependent = store_.get(key);
-      if (!dependent || store_.busy(key)) continue;
-      if (left-- == 0) break;
-      write(key, dependent->uid(), [uid = owner.uid()](Json changed) {
-        return api::put_or_finish(without_owner(std::move(changed), uid));
-      });
-    }
-    return;
-  }
-  write(owner.key(), owner.uid(), [](Json changed) {
-    api::remove_finalizer(changed, api::orphan_finalizer);
-    return api::put_or_finish(std::move(changed));
-  });
+GarbageCollector::Hold GarbageCollector::hold_of(const store::Object& dependent,
+                                                 const Json& reference) const {
+  // Nothing is deleted because of what we cannot know.
+  if (!kind_of(reference)) return Hold::keeps;
+  const store::ObjectPtr owner = owner_of(dependent, reference);
+  if (!owner) return Hold::gone;
+  const auto document = owner->document();
+  if (!api::is_deleting(*document)) return Hold::keeps;
+  if (api::has_finalizer(*document, api::orphan_finalizer)) return Hold::orphans;
+  return api::has_finalizer(*document, api::foreground_finalizer) ? Hold::waits : Hold::keeps;
 }
 
-void GarbageCollector::wait_for_dependents(const store::Object& owner) {
-  const auto dependents = dependents_.find(owner.uid());
-  if (dependents != dependents_.end()) {
-    for (const store::Key& key : dependents->second) {
-      const store::ObjectPtr dependent = store_.get(key);
-      if (!dependent) continue;
-      for (const Json& reference : owner_references(*dependent->document())) {
-        const bool blocks = api::text(api::member(reference, "uid")) == owner.uid() &&
-                            api::truth(api::member(reference, "blockOwnerDeletion"));
-        // Its end leads back here.
-        if (blocks) return;
-      }
-    }
-  }
-  write(owner.key(), owner.uid(), [](Json changed) {
-    api::remove_finalizer(changed, api::foreground_finalizer);
-    return api::put_or_finish(std::move(changed));
-  });
-}
-
-void GarbageCollector::write(const store::Key& key, const std::string& uid,
-                             std::function<Mutation(Json document)> change) {
+void GarbageCollector::reconcile(const store::Key& key) {
   try {
+    // Decided when the write has its turn, so that what is being written now counts.
     store_.write(
         key,
-        [uid, change](const store::Object* current) {
-          if (!current || current->uid() != uid) return Mutation::nothing();
-          Mutation mutation = change(*current->document());
-          const bool same = mutation.type == Mutation::Type::put &&
-                            mutation.document == *current->document();
-          return same ? Mutation::nothing() : mutation;
+        [this](const store::Object* current) {
+          return current ? next_step(*current) : Mutation::nothing();
         },
         [this, key](const Store::Outcome& outcome) {
           if (outcome.error) queue_.retry(key);
@@ -229,6 +157,75 @@ void GarbageCollector::write(const store::Key& key, const std::string& uid,
   } catch (const store::Overloaded&) {
     queue_.retry(key);
   }
+}
+
+// Any owner that is there and stays keeps it. It is let go of by those that are gone, that wait for
+// it to be gone, or that leave it behind; of the last also when it is being deleted itself.
+Mutation GarbageCollector::next_step(const store::Object& object) const {
+  const auto document = object.document();
+  const bool deleting = api::is_deleting(*document);
+  std::set<std::string> lost;
+  bool kept = false;
+  bool waited_for = false;
+  for (const Json& reference : owner_references(*document)) {
+    const Hold hold = hold_of(object, reference);
+    kept = kept || hold == Hold::keeps || hold == Hold::orphans;
+    waited_for = waited_for || hold == Hold::waits;
+    if (hold == Hold::orphans || (hold != Hold::keeps && !deleting)) {
+      lost.insert(api::text(api::member(reference, "uid")));
+    }
+  }
+  if (lost.empty()) return deleting ? finish_deletion(object) : Mutation::nothing();
+  if (kept) return api::put_or_finish(without_owners(*document, lost));
+  const bool foreground = waited_for && dependents_.contains(object.uid());
+  return api::begin_deletion(*document,
+                             foreground ? std::optional(api::Propagation::foreground) : std::nullopt,
+                             std::nullopt, scheduler_.now());
+}
+
+// Orphaning is over when all have let go, foreground deletion when those that block it are gone; the
+// change of each leads back here.
+Mutation GarbageCollector::finish_deletion(const store::Object& owner) const {
+  const auto document = owner.document();
+  const bool orphans = api::has_finalizer(*document, api::orphan_finalizer);
+  const char* finalizer = orphans ? api::orphan_finalizer : api::foreground_finalizer;
+  if (!api::has_finalizer(*document, finalizer)) return Mutation::nothing();
+  if (orphans ? dependents_.contains(owner.uid()) : is_blocked(owner)) return Mutation::nothing();
+  Json changed = *document;
+  api::remove_finalizer(changed, finalizer);
+  return api::put_or_finish(std::move(changed));
+}
+
+bool GarbageCollector::is_blocked(const store::Object& owner) const {
+  const auto dependents = dependents_.find(owner.uid());
+  if (dependents == dependents_.end()) return false;
+  const std::set<std::string> ancestors = ancestors_of(owner);
+  for (const store::Key& key : dependents->second) {
+    const store::ObjectPtr dependent = store_.get(key);
+    // Who waits for an ancestor of its own waits for itself.
+    if (!dependent || ancestors.contains(dependent->uid())) continue;
+    const auto document = dependent->document();
+    for (const Json& reference : owner_references(*document)) {
+      if (api::text(api::member(reference, "uid")) == owner.uid() &&
+          api::truth(api::member(reference, "blockOwnerDeletion"))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The uids of its owners, theirs, and so on.
+std::set<std::string> GarbageCollector::ancestors_of(const store::Object& object) const {
+  std::set<std::string> uids;
+  std::vector<store::ObjectPtr> open = owners_of(object);
+  while (!open.empty()) {
+    const store::ObjectPtr next = std::move(open.back());
+    open.pop_back();
+    if (!uids.insert(next->uid()).second) continue;
+    for (auto& owner : owners_of(*next)) open.push_back(std::move(owner));
+  }
+  return uids;
 }
 
 }  // namespace virtset

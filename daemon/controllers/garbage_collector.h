@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "api/kinds/kind.h"
 #include "daemon/controller.h"
@@ -26,13 +27,23 @@ class GarbageCollector final : public Controller {
   void look_at_owners(const store::Object& dependent);
   void look_at_dependents(const std::string& uid);
 
-  void reconcile(const store::Key& key);
-  void collect_if_unowned(const store::Object& object);
-  void orphan_dependents(const store::Object& owner);
-  void wait_for_dependents(const store::Object& owner);
+  // What an owner means for its dependent (Kubernetes: solid, waiting and dangling references).
+  enum class Hold {
+    keeps,
+    orphans,  // is being deleted and leaves its dependents behind
+    waits,    // is being deleted when its dependents are gone
+    gone,
+  };
+  const api::Kind* kind_of(const store::Json& reference) const;
   store::ObjectPtr owner_of(const store::Object& dependent, const store::Json& reference) const;
-  void write(const store::Key& key, const std::string& uid,
-             std::function<store::Store::Mutation(store::Json document)> change);
+  std::vector<store::ObjectPtr> owners_of(const store::Object& dependent) const;
+  std::set<std::string> ancestors_of(const store::Object& object) const;
+  Hold hold_of(const store::Object& dependent, const store::Json& reference) const;
+
+  void reconcile(const store::Key& key);
+  store::Store::Mutation next_step(const store::Object& object) const;
+  store::Store::Mutation finish_deletion(const store::Object& owner) const;
+  bool is_blocked(const store::Object& owner) const;
 
   store::Store& store_;
   api::Scheduler& scheduler_;

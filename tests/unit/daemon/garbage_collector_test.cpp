@@ -227,5 +227,122 @@ TEST_F(GarbageCollectorTest, EventsAreNotCollected) {
   EXPECT_TRUE(exists(event));
 }
 
+TEST_F(GarbageCollectorTest, EventsAreNotCollectedAtStartEither) {
+  const store::Key event{api::core_group, api::event_kind, "default", "event"};
+  put(event, owned_by({owner(set)}));
+  run();
+  EXPECT_TRUE(exists(event));
+}
+
+// The reference goes, so that the deletion of the one does not wait for the other.
+TEST_F(GarbageCollectorTest, ForegroundDeletionLetsGoOfADependentThatAnotherOwnerKeeps) {
+  const auto other = set_key("other");
+  put(set);
+  put(other);
+  put(vm, owned_by({owner(set), owner(other)}));
+  remove(set, Propagation::foreground);
+  EXPECT_FALSE(exists(set));
+  EXPECT_EQ(document(vm)["metadata"]["ownerReferences"], Json::array({owner(other)}));
+}
+
+TEST_F(GarbageCollectorTest, ForegroundDeletionOfACircleEnds) {
+  put(set);
+  put(vm, owned_by({owner(set)}));
+  put(set, owned_by({owner(vm)}));
+  remove(set, Propagation::foreground);
+  EXPECT_FALSE(exists(set));
+  EXPECT_FALSE(exists(vm));
+}
+
+TEST_F(GarbageCollectorTest, ForegroundDeletionOfWhatOwnsItselfEnds) {
+  put(set);
+  put(set, owned_by({owner(set)}));
+  remove(set, Propagation::foreground);
+  EXPECT_FALSE(exists(set));
+}
+
+TEST_F(GarbageCollectorTest, ForegroundDeletionOfALargeCircleWaitsForThoseOutsideOfIt) {
+  const auto third = set_key("third");
+  put(set);
+  put(vm, owned_by({owner(set)}));
+  put(third, owned_by({owner(vm)}));
+  put(set, owned_by({owner(third)}));
+  put(instance_key("outside"), held(owned_by({owner(set)})));
+  remove(set, Propagation::foreground);
+  EXPECT_TRUE(deleting(set));
+  finish(instance_key("outside"), "test/held");
+  for (const auto& key : {set, vm, third}) EXPECT_FALSE(exists(key)) << key.name;
+}
+
+// An apps/v1 Deployment, say.
+TEST_F(GarbageCollectorTest, OwnerOfAnUnknownKindIsNoReasonToDelete) {
+  Json reference = owner(set, true, "u-deployment");
+  reference["apiVersion"] = "apps/v1";
+  reference["kind"] = "Deployment";
+  put(vm, owned_by({reference}));
+  EXPECT_TRUE(exists(vm));
+  put(vm, owned_by({reference, owner(set)}));
+  EXPECT_EQ(document(vm)["metadata"]["ownerReferences"], Json::array({reference}));
+}
+
+TEST_F(GarbageCollectorTest, OrphaningWaitsForADependentThatIsBeingWritten) {
+  put(set);
+  put(vm, owned_by({owner(set)}));
+  committer_->held = true;
+  remove(set, Propagation::orphan);
+  Json changed = document(vm);
+  changed["status"]["phase"] = "Running";
+  write(vm, changed);
+  committer_->release();  // the deletion; its status is being committed
+  loop_.run();
+  committer_->held = false;
+  committer_->release();
+  loop_.advance(seconds(120));
+  EXPECT_FALSE(exists(set));
+  EXPECT_EQ(document(vm)["status"]["phase"], "Running");
+}
+
+TEST_F(GarbageCollectorTest, OrphaningThatCouldNotBeStoredIsTriedAgain) {
+  put(set);
+  put(vm, owned_by({owner(set)}));
+  committer_->held = true;
+  remove(set, Propagation::orphan);
+  committer_->release();
+  loop_.run();
+  committer_->failing = true;
+  committer_->release();
+  loop_.run();
+  committer_->failing = committer_->held = false;
+  loop_.advance(seconds(120));
+  EXPECT_FALSE(exists(set));
+  EXPECT_TRUE(member(document(vm), "metadata", "ownerReferences").is_null());
+}
+
+TEST_F(GarbageCollectorTest, OrphaningDoesNotWaitForTheEndOfADependent) {
+  put(set);
+  put(vm, held(owned_by({owner(set)})));
+  remove(vm);
+  remove(set, Propagation::orphan);
+  EXPECT_FALSE(exists(set));
+  EXPECT_TRUE(deleting(vm));
+}
+
+TEST_F(GarbageCollectorTest, OneThatIsAdoptedWhileItsOwnerGoesStays) {
+  const auto other = set_key("other");
+  put(set);
+  put(other);
+  put(vm, owned_by({owner(set)}));
+  committer_->held = true;
+  remove(set);
+  write(vm, owned_by({owner(set), owner(other)}));
+  committer_->release();
+  loop_.run();
+  committer_->held = false;
+  committer_->release();
+  loop_.advance(seconds(1));
+  ASSERT_TRUE(exists(vm));
+  EXPECT_EQ(document(vm)["metadata"]["ownerReferences"], Json::array({owner(other)}));
+}
+
 }  // namespace
 }  // namespace virtset::test
