@@ -1,5 +1,9 @@
 #include "daemon/curl_transport.h"
 
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstring>
 #include <stdexcept>
 
 namespace virtset {
@@ -9,22 +13,18 @@ namespace {
 // A guest may send as much as it likes; nobody reads it.
 std::size_t discard(char*, std::size_t size, std::size_t count, void*) { return size * count; }
 
-std::string url_of(const api::ProbeSpec& probe, const std::string& address) {
-  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> url(curl_url(), curl_url_cleanup);
-  const auto question = probe.path.find('?');
-  curl_url_set(url.get(), CURLUPART_SCHEME, probe.scheme.c_str(), 0);
-  curl_url_set(url.get(), CURLUPART_HOST, address.c_str(), 0);
-  curl_url_set(url.get(), CURLUPART_PORT, std::to_string(probe.port).c_str(), 0);
-  curl_url_set(url.get(), CURLUPART_PATH, probe.path.substr(0, question).c_str(), CURLU_URLENCODE);
-  if (question != std::string::npos) {
-    curl_url_set(url.get(), CURLUPART_QUERY, probe.path.substr(question + 1).c_str(),
-                 CURLU_URLENCODE);
+// What is asked of the server. What may not stand in a URL is escaped, and a fragment is not sent; all
+// else is as the manifest has it, escapes included. (libcurl's own URLs would change them.)
+std::string target_of(const std::string& path) {
+  std::string target;
+  for (std::size_t i = 0; i < path.size() && path[i] != '#'; ++i) {
+    const auto byte = static_cast<unsigned char>(path[i]);
+    const bool is_escape = byte == '%' && std::isxdigit(static_cast<unsigned char>(path[i + 1])) &&
+                           std::isxdigit(static_cast<unsigned char>(path[i + 2]));
+    const bool legal = byte > ' ' && byte < 0x7f && !std::strchr("\"<>\\^`{|}%", byte);
+    target += legal || is_escape ? std::string(1, path[i]) : fmt::format("%{:02X}", byte);
   }
-  char* text = nullptr;
-  curl_url_get(url.get(), CURLUPART_URL, &text, 0);
-  std::string result = text ? text : "";
-  curl_free(text);
-  return result;
+  return target;
 }
 
 }  // namespace
@@ -42,9 +42,8 @@ class CurlTransport::CurlAttempt final : public Attempt {
       : owner_(owner), done_(std::move(done)), easy_(curl_easy_init()) {
     if (!easy_) throw std::runtime_error("libcurl gave no handle");
     const bool http = probe.type == api::ProbeSpec::Type::http;
-    api::ProbeSpec target = probe;
-    if (!http) target.scheme = "http";
-    set(CURLOPT_URL, url_of(target, address).c_str());
+    const std::string scheme = http ? probe.scheme : "http";
+    set(CURLOPT_URL, fmt::format("{}://{}:{}", scheme, address, probe.port).c_str());
     set(CURLOPT_PRIVATE, this);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_NOPROXY, "*");
@@ -54,6 +53,7 @@ class CurlTransport::CurlAttempt final : public Attempt {
     set(CURLOPT_FORBID_REUSE, 1L);
     set(CURLOPT_WRITEFUNCTION, discard);
     if (http) {
+      set(CURLOPT_REQUEST_TARGET, target_of(probe.path).c_str());
       // Kubernetes: certificates are not checked. Redirects are not followed: a guest shall not send
       // the host somewhere.
       set(CURLOPT_SSL_VERIFYPEER, 0L);

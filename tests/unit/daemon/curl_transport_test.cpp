@@ -24,6 +24,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 // A TCP port on 127.0.0.1, bound; listening only if it is to accept connections.
 class Port {
@@ -206,6 +207,23 @@ TEST_F(CurlTransportTest, DestroyedAttemptTellsNothing) {
     loop_.run();
   }
   EXPECT_THAT(told, ElementsAre("other"));
+}
+
+TEST_F(CurlTransportTest, SendsTheQueryAndWhatIsEscapedAlreadyAsItIs) {
+  const HttpServer server;
+  for (const char* path : {"/200/a%20b?ready=1&x=%2F", "/200/../b", "/200?"}) {
+    EXPECT_THAT(probe(http(server.port(), path)), IsEmpty());
+  }
+  EXPECT_THAT(server.requests(),
+              ElementsAre(StartsWith("GET /200/a%20b?ready=1&x=%2F HTTP/1.1\r\n"),
+                          StartsWith("GET /200/../b HTTP/1.1\r\n"), StartsWith("GET /200")));
+}
+
+TEST_F(CurlTransportTest, EscapesWhatMayNotStandInAUrl) {
+  const HttpServer server;
+  EXPECT_THAT(probe(http(server.port(), "/200/100%/\r\nX: y?q=\"\xc3\xa4\"")), IsEmpty());
+  EXPECT_THAT(server.requests(),
+              ElementsAre(StartsWith("GET /200/100%25/%0D%0AX:%20y?q=%22%C3%A4%22 HTTP/1.1\r\n")));
 }
 
 }  // namespace
