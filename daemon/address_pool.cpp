@@ -62,6 +62,17 @@ std::optional<std::uint32_t> AddressPool::index_of(const std::string& address) c
   return *number - network_ - 2;
 }
 
+// The address that one of the pool's own MACs belongs to; nothing for any other MAC.
+std::optional<std::uint32_t> AddressPool::index_of_mac(const std::string& mac) const {
+  unsigned number = 0;
+  std::string digits = mac.starts_with(mac_prefix_ + ":") ? mac.substr(mac_prefix_.size() + 1) : "";
+  std::erase(digits, ':');
+  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  // 0 and 1 would be the network's and the host's.
+  if (number < 2 || number - 2 >= count_) return std::nullopt;
+  return number - 2;
+}
+
 std::vector<hypervisor::Reservation> AddressPool::reservations() const {
   std::vector<hypervisor::Reservation> all;
   all.reserve(count_);
@@ -78,10 +89,11 @@ std::optional<AddressPool::Lease> AddressPool::lease(const std::string& owner,
   if (free_.empty() || (!mac.empty() && owners_.contains(mac))) return std::nullopt;
   // A MAC of the guest's own gets an address from the far end, which the pool's own MACs reach last:
   // dnsmasq does not give an address to a second MAC before the lease of the first has run out.
-  const std::uint32_t index = mac.empty() ? *free_.begin() : *free_.rbegin();
-  free_.erase(index);
+  const std::uint32_t index =
+      mac.empty() ? *free_.begin() : index_of_mac(mac).value_or(*free_.rbegin());
+  if (free_.erase(index) == 0) return std::nullopt;
   Lease lease{mac.empty() ? mac_at(index) : mac, address_at(index)};
-  lease.needs_reservation = lease.mac != mac_at(index) || altered_.erase(index) > 0;
+  lease.needs_reservation = lease.mac != mac_at(index) || altered_.contains(index);
   leases_[owner] = {index, lease};
   owners_[lease.mac] = owner;
   return lease;
@@ -90,7 +102,8 @@ std::optional<AddressPool::Lease> AddressPool::lease(const std::string& owner,
 bool AddressPool::restore(const std::string& owner, const std::string& mac,
                           const std::string& address) {
   const auto index = index_of(address);
-  if (!index || !free_.contains(*index) || owners_.contains(mac) || leases_.contains(owner)) {
+  if (!index || !free_.contains(*index) || owners_.contains(mac) || leases_.contains(owner) ||
+      index_of_mac(mac).value_or(*index) != *index) {
     return false;
   }
   free_.erase(*index);

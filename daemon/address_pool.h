@@ -44,7 +44,8 @@ class AddressPool {
   };
 
   // The lease of an interface, the same whenever it is asked for. `mac` is what the manifest wants, or
-  // empty. Nothing if the network is full, or if the MAC is in use by another.
+  // empty; one of the pool's own gets the address that belongs to it. Nothing if the network is full,
+  // or if the MAC or its address is in use by another.
   std::optional<Lease> lease(const std::string& owner, const std::string& mac);
   // Takes in what an instance had before the daemon was started. Nothing if another has it.
   bool restore(const std::string& owner, const std::string& mac, const std::string& address);
@@ -57,6 +58,7 @@ class AddressPool {
   std::string address_at(std::uint32_t index) const;
   std::string mac_at(std::uint32_t index) const;
   std::optional<std::uint32_t> index_of(const std::string& address) const;
+  std::optional<std::uint32_t> index_of_mac(const std::string& mac) const;
 
   std::uint32_t network_ = 0;
   unsigned prefix_length_ = 0;
@@ -66,7 +68,9 @@ class AddressPool {
 
   // Lowest first, so that few addresses are used again and again.
   std::set<std::uint32_t> free_;
-  std::set<std::uint32_t> altered_;  // free, but reserved for a MAC that is not the pool's
+  // Those that had a MAC that is not the pool's. For ever: whether those who had them since came so far
+  // as to reserve them is not known here, and to reserve one again costs little.
+  std::set<std::uint32_t> altered_;
   std::map<std::string, std::pair<std::uint32_t, Lease>> leases_;  // by owner
   std::map<std::string, std::string> owners_;                      // by MAC
 };

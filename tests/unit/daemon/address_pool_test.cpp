@@ -138,8 +138,54 @@ TEST(AddressPool, AddressThatHadAMacOfItsOwnNeedsAReservationForTheNext) {
   const auto next = pool.lease("b/net", "");
   EXPECT_NE(next->mac, own_mac);
   EXPECT_TRUE(next->needs_reservation);
+}
+
+// Whoever has it first may be deleted before it has reserved anything.
+TEST(AddressPool, NeedOfAReservationOutlivesOneThatWasNeverStarted) {
+  AddressPool pool("10.0.0.0/30", installation);
+  pool.lease("a/net", own_mac);
+  pool.release("a/");
+  pool.lease("b/net", "");
   pool.release("b/");
-  EXPECT_FALSE(pool.lease("c/net", "")->needs_reservation);
+  EXPECT_TRUE(pool.lease("c/net", "")->needs_reservation);
+}
+
+TEST(AddressPool, MacOfThePoolThatAGuestAskedForIsGivenToNobodyElse) {
+  AddressPool pool = small();
+  const auto third = pool.reservations()[2];
+  const auto own = pool.lease("a/net", third.mac);
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->address, third.address);
+  EXPECT_FALSE(own->needs_reservation);
+  std::set<std::string> given{own->mac};
+  for (int i = 0; i < 12; ++i) given.insert(pool.lease(std::to_string(i) + "/net", "")->mac);
+  EXPECT_THAT(given, SizeIs(13));
+}
+
+TEST(AddressPool, ReservationsNameNoMacTwice) {
+  AddressPool pool = small();
+  pool.lease("a/net", pool.reservations().front().mac);
+  pool.lease("b/net", own_mac);
+  EXPECT_THAT(macs(pool.reservations()), SizeIs(13));
+}
+
+TEST(AddressPool, MacOfThePoolIsNotToBeHadWhileAnotherHasItsAddress) {
+  AddressPool pool = small();
+  const auto last = pool.reservations().back();
+  ASSERT_EQ(pool.lease("a/net", own_mac)->address, last.address);
+  EXPECT_FALSE(pool.lease("b/net", last.mac));
+  EXPECT_FALSE(pool.restore("b/net", last.mac, "10.0.0.5"));
+  pool.release("a/");
+  EXPECT_TRUE(pool.lease("b/net", last.mac)->needs_reservation);
+}
+
+// They look like the pool's and are not: the network's, the host's and what is beyond the end.
+TEST(AddressPool, MacThatBelongsToNoAddressIsAGuestsOwn) {
+  AddressPool pool = small();
+  const std::string prefix = pool.reservations().front().mac.substr(0, 12);
+  for (const char* rest : {"00:00", "00:01", "00:0f", "ff:ff"}) {
+    EXPECT_TRUE(pool.lease(std::string(rest) + "/net", prefix + rest)->needs_reservation) << rest;
+  }
 }
 
 TEST(AddressPool, ReleasedAddressesAreUsedAgainFirst) {
