@@ -59,32 +59,27 @@ void EventExpiry::expire() {
   int left = removals_per_turn;
   const auto oldest_kept = scheduler_.now() - options_.lifetime;
   std::size_t surplus = by_age_.size() > options_.most ? by_age_.size() - options_.most : 0;
-  for (auto it = by_age_.begin(); it != by_age_.end() && left > 0; ++it, --left) {
+  for (auto it = by_age_.begin(); it != by_age_.end() && left > 0; ++it) {
     const bool too_many = surplus > 0;
     if (it->first > oldest_kept && !too_many) break;
     if (too_many) --surplus;
+    // It is being removed, or counted up: then its change brings it back into the list.
+    if (store_.busy(it->second)) continue;
+    --left;
     try {
-      // Counted up since: then it stays, and its change brings it back into the list.
       store_.write(
-          it->second,
-          [known = it->first](const store::Object* current) {
-            using Mutation = store::Store::Mutation;
-            if (!current) return Mutation::nothing();
-            const auto last =
-                api::parse_time(api::text(api::member(*current->document(), "lastTimestamp")));
-            return last && *last > known ? Mutation::nothing() : Mutation::remove();
-          },
-          nullptr);
+          it->second, [](const store::Object*) { return store::Store::Mutation::remove(); }, nullptr);
     } catch (const store::Overloaded&) {
       break;
     }
   }
   if (by_age_.empty()) return;
-  const auto next = left == 0 ? std::chrono::milliseconds(10)
-                              : std::chrono::ceil<std::chrono::milliseconds>(
-                                    by_age_.begin()->first + options_.lifetime - scheduler_.now()) +
-                                    rounding;
-  timer_ = scheduler_.after(std::max(next, std::chrono::milliseconds(10)), [this] { expire(); });
+  // What has expired and is still there is being removed, or could not be.
+  const auto until_next = std::max(std::chrono::ceil<std::chrono::milliseconds>(
+                                       by_age_.begin()->first + options_.lifetime - scheduler_.now()),
+                                   std::chrono::milliseconds(0));
+  timer_ = scheduler_.after(left == 0 ? std::chrono::milliseconds(10) : until_next + rounding,
+                            [this] { expire(); });
 }
 
 }  // namespace virtset

@@ -139,5 +139,39 @@ TEST_F(EventExpiryTest, NothingToForgetNeedsNoTimer) {
   EXPECT_EQ(loop_.timers(), 0u);
 }
 
+// Any client may write events.
+TEST_F(EventExpiryTest, EventOfATimeToComeGoesToo) {
+  run({.lifetime = minutes(60)});
+  put(key("a"), {{"lastTimestamp", "2100-01-01T00:00:00Z"}});
+  loop_.advance(minutes(62));
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(EventExpiryTest, RemovalsThatAreUnderWayAreNotOrderedAgain) {
+  open_store({.waiting_writes = 500});
+  for (int i = 0; i < 100; ++i) {
+    put(key(std::to_string(i)), {{"lastTimestamp", "2001-01-01T00:00:00Z"}});
+  }
+  committer_->held = true;
+  run({.lifetime = minutes(60)});
+  loop_.advance(minutes(5));
+  EXPECT_NO_THROW(write(instance_key("vm"), Json::object()));
+}
+
+TEST_F(EventExpiryTest, WhatIsCountedUpWhileItExpiresStays) {
+  run({.lifetime = minutes(60)});
+  happen("a");
+  loop_.advance(minutes(59));
+  committer_->held = true;
+  write(key("a"), {{"lastTimestamp", api::format_time(loop_.now())}});
+  loop_.advance(minutes(2));
+  committer_->held = false;
+  committer_->release();
+  loop_.advance(minutes(1));
+  EXPECT_THAT(names(), ElementsAre("a"));
+  loop_.advance(minutes(60));
+  EXPECT_THAT(names(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace virtset::test
