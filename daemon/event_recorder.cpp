@@ -17,6 +17,7 @@ using store::Json;
 using store::Store;
 
 constexpr std::size_t longest_message = 1024;
+const std::string combined = "(combined from similar events): ";
 
 std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
 
@@ -70,16 +71,20 @@ void EventRecorder::record(const store::Object& about, EventType type,
 
   const std::string group = (warning ? "W " : "N ") + reason;
   std::string text = message.substr(0, longest_message);
-  std::string identity = group + " " + text;
-  if (!memory.series.contains(identity) && ++memory.similar[group] > limits_.similar) {
-    identity = group;
-    text = "(combined from similar events): " + text;
+  auto& similar = memory.series[group];
+  // Those that the store has forgotten are told of anew; the first of one may still be on its way.
+  std::erase_if(similar, [this](const auto& known) {
+    return !store_.get(known.second.key) && !store_.busy(known.second.key);
+  });
+  std::string identity = text;
+  if (!similar.contains(identity) && similar.size() >= limits_.similar) {
+    identity = combined;
+    text = combined + text;
   }
-  Series& series = memory.series[identity];
-  // An event that was not seen for an hour has expired in the store as well.
-  if (series.count == 0 || !store_.get(series.key)) {
+  Series& series = similar[identity];
+  if (series.count == 0) {
     series = {.key = {api::core_group, api::event_kind, key.ns.empty() ? "default" : key.ns,
-                      key.name + "." + hex(std::hash<std::string>()(about.uid() + identity) ^
+                      key.name + "." + hex(std::hash<std::string>()(about.uid() + group + identity) ^
                                            static_cast<std::uint64_t>(
                                                scheduler_.now().time_since_epoch().count()))},
               .first = scheduler_.now()};

@@ -24,7 +24,7 @@ class EventRecorder {
     int burst = 2'000;
     int refill_per_second = 50;
     // client-go: more than so many that differ in their message only become one.
-    int similar = 10;
+    std::size_t similar = 10;
     std::size_t remembered = 4'096;
   };
 
@@ -49,8 +49,8 @@ class EventRecorder {
   };
   // What is remembered of one object.
   struct Memory {
-    std::map<std::string, Series> series;      // by type, reason and message
-    std::map<std::string, int> similar;        // different messages, by type and reason
+    // By type and reason, then by message.
+    std::map<std::string, std::map<std::string, Series>> series;
     Bucket bucket;
     std::list<std::string>::iterator recency;  // in recent_
   };

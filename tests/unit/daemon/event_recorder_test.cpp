@@ -215,5 +215,30 @@ TEST_F(EventRecorderTest, EventsAreTheFirstToBeDroppedWhenTheStoreIsOverloaded) 
   EXPECT_THAT(events(), IsEmpty());
 }
 
+TEST_F(EventRecorderTest, SameAgainIsCountedBeforeTheFirstIsDurable) {
+  for (int i = 0; i < 3; ++i) {
+    recorder_->record(*store_->get(instance_key("vm")), EventType::warning, "c", "Failed", "no");
+    loop_.set_wall_clock(loop_.now() + std::chrono::microseconds(10));
+  }
+  loop_.run();
+  ASSERT_THAT(events(), SizeIs(1));
+  EXPECT_EQ(events()[0]["count"], 3);
+}
+
+// Ten in a year are not many.
+TEST_F(EventRecorderTest, MessagesWhoseEventsHaveExpiredDoNotCountAsSimilar) {
+  open({.similar = 3});
+  for (int i = 0; i < 8; ++i) {
+    record("Failed", "port " + std::to_string(i));
+    for (const auto& event : store_->list(api::core_group, api::event_kind)) {
+      store_->write(event->key(),
+                    [](const store::Object*) { return store::Store::Mutation::remove(); }, nullptr);
+    }
+    loop_.advance(seconds(3'600));
+  }
+  record("Failed", "port 8");
+  EXPECT_EQ(events().at(0)["message"], "port 8");
+}
+
 }  // namespace
 }  // namespace virtset::test
