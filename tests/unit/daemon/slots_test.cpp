@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <random>
+#include <set>
 
 namespace virtset::test {
 namespace {
@@ -12,6 +14,7 @@ using store::Key;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 constexpr std::uint64_t MiB = 1 << 20;
@@ -70,17 +73,18 @@ TEST_F(SlotsTest, OneThatHasASlotKeepsItHoweverOftenItAsks) {
   EXPECT_EQ(slots_->memory_in_use(), MiB);
 }
 
-TEST_F(SlotsTest, ReleaseWakesOneThatWaitsForTheSet) {
+TEST_F(SlotsTest, ReleaseWakesTheOneThatHasWaitedLongestForTheSet) {
   take("a", "set", 1);
   take("c", "set", 1);
   take("b", "set", 1);
+  take("c", "set", 1);  // asks again, which costs it nothing
   take("other", "another", 0);
   release("a");
-  EXPECT_THAT(woken(), ElementsAre("b"));
-  EXPECT_TRUE(take("b", "set", 1));
-  EXPECT_THAT(woken(), IsEmpty());
-  release("b");
   EXPECT_THAT(woken(), ElementsAre("c"));
+  EXPECT_TRUE(take("c", "set", 1));
+  EXPECT_THAT(woken(), IsEmpty());
+  release("c");
+  EXPECT_THAT(woken(), ElementsAre("b"));
 }
 
 TEST_F(SlotsTest, ReleaseOfWhatHasNoSlotIsNothing) {
@@ -92,18 +96,50 @@ TEST_F(SlotsTest, ReleaseOfWhatHasNoSlotIsNothing) {
   release("a");
   release("a");
   EXPECT_THAT(woken(), ElementsAre("b"));
+  release("b");
   EXPECT_EQ(slots_->holders_of("set"), 0u);
   EXPECT_EQ(slots_->memory_in_use(), 0u);
 }
 
-TEST_F(SlotsTest, RefusedAgainIsWokenAgain) {
+TEST_F(SlotsTest, NobodyIsFasterThanTheOneThatWasWoken) {
   take("a", "set", 1);
   take("b", "set", 1);
   release("a");
-  take("fast", "set", 1);
-  EXPECT_FALSE(take("b", "set", 1));
   EXPECT_THAT(woken(), ElementsAre("b"));
-  release("fast");
+  EXPECT_FALSE(take("fast", "set", 1));
+  EXPECT_TRUE(take("b", "set", 1));
+  forget("b");
+  EXPECT_TRUE(holds("b"));
+}
+
+TEST_F(SlotsTest, WokenForMemoryAndStoppedByItsSetLeavesTheMemoryToTheNext) {
+  open(MiB);
+  take("big", "", std::nullopt);
+  take("a", "set", 1);
+  take("b", "", std::nullopt);
+  release("big");
+  EXPECT_THAT(woken(), ElementsAre("a"));
+  EXPECT_FALSE(take("a", "set", 0));  // the set was scaled to 0 meanwhile
+  EXPECT_THAT(woken(), ElementsAre("b"));
+}
+
+TEST_F(SlotsTest, PlaceInASetIsNotKeptForOneThatLacksTheMemory) {
+  open(MiB);
+  take("h", "set", 1);
+  EXPECT_FALSE(take("a", "set", 1, 2 * MiB));
+  EXPECT_FALSE(take("b", "set", 1));
+  release("h");
+  EXPECT_THAT(woken(), ElementsAre("b"));
+}
+
+TEST_F(SlotsTest, WokenOneThatHasLeftItsSetLeavesThePlaceToTheNext) {
+  take("h", "set", 1);
+  take("a", "set", 1);
+  take("b", "set", 1);
+  release("h");
+  EXPECT_THAT(woken(), ElementsAre("a"));
+  EXPECT_TRUE(take("a", "", std::nullopt));
+  EXPECT_EQ(slots_->holders_of("set"), 1u);
   EXPECT_THAT(woken(), ElementsAre("b"));
 }
 
@@ -165,18 +201,89 @@ TEST_F(SlotsTest, HostWithoutALimitGivesAsMuchAsAnybodyAsksFor) {
   EXPECT_TRUE(take("b", "", std::nullopt, std::uint64_t{1} << 60));
 }
 
-// A large one that ends makes room for several small ones.
-TEST_F(SlotsTest, EachThatIsLetInWakesTheNextWhileThereMayBeRoom) {
+TEST_F(SlotsTest, LargeOneThatEndsMakesRoomForSeveralSmallOnes) {
   open(3 * MiB);
   take("large", "", std::nullopt, 3 * MiB);
   for (const char* name : {"a", "b", "c", "d"}) EXPECT_FALSE(take(name, "", std::nullopt));
   release("large");
-  for (const char* name : {"a", "b", "c"}) {
-    EXPECT_THAT(woken(), ElementsAre(name));
-    EXPECT_TRUE(take(name, "", std::nullopt));
-  }
-  EXPECT_THAT(woken(), ElementsAre("d"));
+  EXPECT_THAT(woken(), ElementsAre("a", "b", "c"));
+  for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(take(name, "", std::nullopt));
   EXPECT_FALSE(take("d", "", std::nullopt));
+}
+
+TEST_F(SlotsTest, SmallerOnesAreLetInBehindOneThatDoesNotFit) {
+  open(4 * MiB);
+  take("x", "", std::nullopt, 2 * MiB);
+  take("y", "", std::nullopt, 2 * MiB);
+  take("large", "", std::nullopt, 4 * MiB);
+  take("small", "", std::nullopt);
+  take("larger", "", std::nullopt, 3 * MiB);
+  release("x");
+  EXPECT_THAT(woken(), ElementsAre("small"));
+  EXPECT_TRUE(take("newcomer", "", std::nullopt));
+  release("y");
+  EXPECT_THAT(woken(), IsEmpty());
+  release("newcomer");
+  EXPECT_THAT(woken(), ElementsAre("larger"));
+}
+
+// One ends and the next begins, so that never more than one part is free.
+TEST_F(SlotsTest, LargeOneIsNotOvertakenForEver) {
+  open(4 * MiB);
+  std::deque<std::string> running, waiting;
+  int next = 0;
+  const auto ask = [&] {
+    const std::string name = "small" + std::to_string(next++);
+    (take(name, "", std::nullopt) ? running : waiting).push_back(name);
+  };
+  for (int i = 0; i < 4; ++i) ask();
+  EXPECT_FALSE(take("large", "", std::nullopt, 3 * MiB));
+  while (!holds("large") && next < 1'000) {
+    ask();
+    release(running.front());
+    running.pop_front();
+    for (const std::string& name : woken()) {
+      if (name == "large") continue;
+      EXPECT_EQ(name, waiting.front());
+      waiting.pop_front();
+      running.push_back(name);
+    }
+  }
+  EXPECT_TRUE(holds("large"));
+  EXPECT_GT(next, 50);
+  release("large");
+  EXPECT_THAT(woken(), SizeIs(3));
+}
+
+// Others were here before it and stay: to keep the small ones waiting would not help it.
+TEST_F(SlotsTest, SmallOnesDoNotWaitForOneThatWouldNotFitWithoutThemEither) {
+  open(4 * MiB);
+  take("old", "", std::nullopt, 2 * MiB);
+  EXPECT_FALSE(take("large", "", std::nullopt, 3 * MiB));
+  EXPECT_FALSE(take("never", "", std::nullopt, 5 * MiB));
+  for (int i = 0; i < 1'000; ++i) {
+    EXPECT_TRUE(take("small", "", std::nullopt)) << i;
+    release("small");
+  }
+}
+
+// What was kept for it is for others again.
+TEST_F(SlotsTest, LargeOneThatGivesUpLeavesWhatWasKeptForIt) {
+  open(4 * MiB);
+  for (const char* name : {"old", "x", "y", "z"}) take(name, "", std::nullopt);
+  EXPECT_FALSE(take("large", "", std::nullopt, 3 * MiB));
+  for (const char* name : {"x", "y", "z"}) {
+    release(name);
+    EXPECT_TRUE(take(std::string("new ") + name, "", std::nullopt));
+  }
+  int times = 0;
+  do {
+    ASSERT_LT(++times, 1'000);
+    release("new x");
+  } while (take("new x", "", std::nullopt));
+  EXPECT_THAT(woken(), IsEmpty());
+  forget("large");
+  EXPECT_THAT(woken(), ElementsAre("new x"));
 }
 
 TEST_F(SlotsTest, WhatWasFoundAtStartCountsEvenBeyondTheLimits) {
@@ -211,8 +318,8 @@ TEST_F(SlotsTest, ReleasedFromItsSetItTakesItsSlotAlong) {
   take("a", "set", 1);
   take("b", "set", 1);
   slots_->owner_changed(key("a"), "");
-  EXPECT_EQ(slots_->holders_of("set"), 0u);
   EXPECT_EQ(slots_->holders_of(""), 1u);
+  EXPECT_EQ(slots_->holders_of("set"), 1u);
   EXPECT_THAT(woken(), ElementsAre("b"));
   EXPECT_TRUE(take("b", "set", 1));
   release("a");
