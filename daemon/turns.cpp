@@ -8,7 +8,7 @@ bool Turns::take(const store::Key& key) {
     holders_.insert(key);
     return true;
   }
-  if (waiting_.insert(key).second) order_.push_back(key);
+  if (!waiting_.contains(key)) waiting_[key] = order_.insert(order_.end(), key);
   return false;
 }
 
@@ -17,14 +17,17 @@ void Turns::give_back(const store::Key& key) {
   while (holders_.size() < most_ && !order_.empty()) {
     const store::Key next = std::move(order_.front());
     order_.pop_front();
-    if (waiting_.erase(next) == 0) continue;
+    waiting_.erase(next);
     holders_.insert(next);
     wake_(next);
   }
 }
 
 void Turns::forget(const store::Key& key) {
-  waiting_.erase(key);
+  if (const auto it = waiting_.find(key); it != waiting_.end()) {
+    order_.erase(it->second);
+    waiting_.erase(it);
+  }
   give_back(key);
 }
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <list>
 
 #include "store/object.h"
 
@@ -32,8 +32,8 @@ class Turns {
   const std::size_t most_;
   Wake wake_;
   store::KeySet holders_;
-  store::KeySet waiting_;
-  std::deque<store::Key> order_;  // of those that wait; some in it may wait no more
+  std::list<store::Key> order_;  // those that wait
+  store::KeyMap<std::list<store::Key>::iterator> waiting_;
 };
 
 }  // namespace virtset

@@ -142,5 +142,17 @@ TEST_F(TurnsTest, WokenOneMayGiveBackAtOnce) {
   EXPECT_EQ(nested.taken(), 0u);
 }
 
+TEST_F(TurnsTest, OneThatComesBackAfterItWasForgottenQueuesAtTheEnd) {
+  take("x");
+  take("y");
+  take("a");
+  take("b");
+  forget("a");
+  take("a");
+  give_back("x");
+  give_back("y");
+  EXPECT_THAT(woken_, ElementsAre("b", "a"));
+}
+
 }  // namespace
 }  // namespace virtset::test
