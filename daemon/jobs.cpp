@@ -62,8 +62,8 @@ void ThreadJobs::serve(LaneState& lane) {
     lock.unlock();
     job.work();
     job.work = nullptr;  // what it captured is freed here, not on the loop
-    scheduler_.post(std::move(job.done));
     lock.lock();
+    if (!stopping_) scheduler_.post(std::move(job.done));
   }
   --lane.threads;
   if (--threads_ == 0) thread_ended_.notify_all();

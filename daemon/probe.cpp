@@ -41,8 +41,9 @@ void Probe::finished(const std::string& failure) {
   const int threshold = success ? spec_.success_threshold : spec_.failure_threshold;
   if (in_a_row_ < threshold || success == result_) return;
   result_ = success;
-  // Last: the callee may destroy this probe.
-  changed_(success, failure);
+  // Last, and a copy: the callee may destroy this probe, and must not lose what it captured.
+  const Changed changed = changed_;
+  changed(success, failure);
 }
 
 }  // namespace virtset

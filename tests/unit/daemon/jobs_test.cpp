@@ -220,5 +220,17 @@ TEST_F(JobsTest, EndsAtOnceWithIdleThreads) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, seconds(20));
 }
 
+TEST_F(JobsTest, JobThatRunsAtTheEndIsNotToldOf) {
+  open({{Lane::disk, 1}});
+  occupy(Lane::disk);
+  ASSERT_TRUE(running_.wait_for(1));
+  auto dropped = std::shared_ptr<std::latch>(&gate_, [](std::latch* gate) { gate->count_down(); });
+  jobs_->run(Lane::disk, [dropped] {}, [] {});
+  dropped.reset();
+  jobs_.reset();
+  loop_.run();
+  EXPECT_EQ(done_, 0);
+}
+
 }  // namespace
 }  // namespace virtset::test

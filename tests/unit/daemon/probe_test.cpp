@@ -192,5 +192,19 @@ TEST_F(ProbeTest, MayBeDestroyedByWhomItTells) {
   EXPECT_EQ(loop_.timers(), 0u);
 }
 
+TEST_F(ProbeTest, WhoDestroysItWhenToldKeepsWhatItCaptured) {
+  spec_.failure_threshold = 1;
+  std::string seen;
+  std::unique_ptr<Probe> probe;
+  probe = std::make_unique<Probe>(loop_, guest_, spec_, "10.88.0.2", Probe::Timing{}, true,
+                                  [&, captured = std::string(100, 'x')](bool, const std::string&) {
+                                    probe.reset();
+                                    seen = captured;
+                                  });
+  loop_.run();
+  guest_.answer("Connection refused");
+  EXPECT_EQ(seen, std::string(100, 'x'));
+}
+
 }  // namespace
 }  // namespace virtset::test
