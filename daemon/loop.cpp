@@ -1,6 +1,8 @@
 #include "daemon/loop.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace virtset {
 
