@@ -153,6 +153,8 @@ std::size_t Slots::holders_of(const std::string& set) const {
 
 void Slots::limit_changed(const std::string& set) {
   for (auto it = lines_.lower_bound({set, 0}); it != lines_.end() && it->first.first == set; ++it) {
+    // Those that only lack memory have nothing to ask: a set changes each time its status does.
+    if (has_place(set, it->second.limit)) continue;
     for (const auto& [number, instance] : it->second.instances) wake_(instance);
   }
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
 #include <random>
 #include <set>
 
@@ -314,6 +315,14 @@ TEST_F(SlotsTest, AnotherLimitWakesAllThatWaitForTheSetAndNobodyElse) {
   EXPECT_THAT(woken(), IsEmpty());
 }
 
+TEST_F(SlotsTest, AnotherLimitDoesNotWakeThoseThatWaitForMemory) {
+  open(MiB);
+  take("a", "set", 2);
+  EXPECT_FALSE(take("b", "set", 2));
+  slots_->limit_changed("set");
+  EXPECT_THAT(woken(), IsEmpty());
+}
+
 TEST_F(SlotsTest, ReleasedFromItsSetItTakesItsSlotAlong) {
   take("a", "set", 1);
   take("b", "set", 1);
@@ -379,6 +388,61 @@ TEST_F(SlotsTest, LimitsHoldAndNobodyWaitsForEverInAnyOrder) {
       for (int name = 0; name < 12; ++name) release(std::to_string(name));
     }
     EXPECT_THAT(waiting, IsEmpty()) << "seed " << seed;
+  }
+}
+
+// Of all sizes, in sets and without, they come, go, vanish and change their set in any order.
+TEST_F(SlotsTest, MemoryHoldsAndNobodyWaitsForEverInAnyOrder) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    open(4 * MiB);
+    woken_.clear();
+    std::map<std::string, std::string> set_of;
+    std::set<std::string> waiting;
+    const auto ask = [&](const std::string& name) {
+      const std::string& set = set_of[name];
+      const auto limit = set.empty() ? std::nullopt : std::optional<std::int64_t>(2);
+      const bool has_slot = take(name, set, limit, (1 + std::stoul(name) % 4) * MiB);
+      if (has_slot) {
+        waiting.erase(name);
+      } else {
+        waiting.insert(name);
+      }
+    };
+    for (int step = 0; step < 400; ++step) {
+      const std::string name = std::to_string(random() % 12);
+      switch (random() % 5) {
+        case 0:
+        case 1:
+          ask(name);
+          break;
+        case 2:
+          release(name);
+          break;
+        case 3:
+          set_of[name] = random() % 2 ? "set" : "";
+          slots_->owner_changed(key(name), set_of[name]);
+          if (waiting.contains(name)) ask(name);
+          break;
+        default:
+          if (holds(name) && !waiting.contains(name)) break;
+          forget(name);
+          waiting.erase(name);
+      }
+      ASSERT_LE(slots_->memory_in_use(), 4 * MiB) << "seed " << seed;
+      if (random() % 2) continue;
+      for (const std::string& next : woken()) {
+        if (waiting.contains(next)) ask(next);
+      }
+    }
+    for (int i = 0; i < 100; ++i) {
+      for (const std::string& next : woken()) {
+        if (waiting.contains(next)) ask(next);
+      }
+      for (int name = 0; name < 12; ++name) release(std::to_string(name));
+    }
+    EXPECT_THAT(waiting, IsEmpty()) << "seed " << seed;
+    EXPECT_EQ(slots_->memory_in_use(), 0u);
   }
 }
 
