@@ -242,7 +242,8 @@ void Daemon::run() {
   loop_.on_terminate([this] { stop(); });
   spdlog::info("listening on {}/virtset.sock{}", options_.runtime_directory.string(),
                options_.listen.empty() ? "" : " and https://" + options_.listen);
-  sd_notify(0, "READY=1");
+  // What the controllers wrote at their start is there for whoever waits for us.
+  store_->when_idle([] { sd_notify(0, "READY=1"); });
   loop_.run();
 }
 

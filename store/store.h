@@ -51,7 +51,7 @@ class Store {
   struct Limits {
     std::size_t waiting_writes = 65'536;
     std::size_t rows_per_commit = 1'024;
-    std::size_t parsed_documents = 2'048;
+    std::size_t parsed_documents = 512;
   };
 
   Store(std::unique_ptr<Committer> committer, Contents contents, Post post)

@@ -20,7 +20,7 @@ class WatchFeed {
   // The history is bounded by number and by bytes of text, whichever is reached first.
   struct Limits {
     std::size_t changes = 10'000;
-    std::size_t bytes = 32u << 20;
+    std::size_t bytes = 16u << 20;
   };
 
   WatchFeed() : WatchFeed(Limits{}) {}

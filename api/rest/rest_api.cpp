@@ -75,6 +75,11 @@ bool RestApi::handle_meta(const Request& request, const std::vector<std::string>
   } else if (segments.size() == 1 &&
              (first == "healthz" || first == "readyz" || first == "livez")) {
     response = plain("ok");
+    // At the very first start it is on its way to the disk.
+    if (first == "readyz" && !store_.get({core_group, namespace_kind, "", "default"})) {
+      response = plain("the namespace default is not there yet");
+      response->status = 503;
+    }
   } else if (segments.size() == 1 && first == "version") {
     Response version;
     version.body = version_document().dump();
