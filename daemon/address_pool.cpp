@@ -36,7 +36,8 @@ AddressPool::AddressPool(const std::string& cidr, const std::string& installatio
   const bool good = address && error == std::errc() && end == digits.data() + digits.size() &&
                     length >= largest_network && length <= smallest_network;
   if (!good) {
-    throw BadNetwork("\"" + cidr + "\" is not an IPv4 network such as 10.88.0.0/22, from /16 to /30");
+    throw BadNetwork("\"" + cidr +
+                     "\" is not an IPv4 network such as 10.88.0.0/22, from /16 to /30");
   }
   prefix_length_ = length;
   network_ = *address & ~((1u << (32 - length)) - 1);
@@ -87,8 +88,9 @@ std::optional<AddressPool::Lease> AddressPool::lease(const std::string& owner,
                                                      const std::string& mac) {
   if (const auto known = leases_.find(owner); known != leases_.end()) return known->second.second;
   if (free_.empty() || (!mac.empty() && owners_.contains(mac))) return std::nullopt;
-  // A MAC of the guest's own gets an address from the far end, which the pool's own MACs reach last:
-  // dnsmasq does not give an address to a second MAC before the lease of the first has run out.
+  // A MAC of the guest's own gets an address from the far end, which the pool's own MACs reach
+  // last: dnsmasq does not give an address to a second MAC before the lease of the first has run
+  // out.
   const std::uint32_t index =
       mac.empty() ? *free_.begin() : index_of_mac(mac).value_or(*free_.rbegin());
   if (free_.erase(index) == 0) return std::nullopt;

@@ -22,8 +22,8 @@ class AddressPool {
   };
 
   // `cidr` is "10.88.0.0/22": the first usable address is the host's, the others the guests'. The
-  // MACs are derived from `installation`, so that two daemons on one wire have different ones. Throws
-  // BadNetwork.
+  // MACs are derived from `installation`, so that two daemons on one wire have different ones.
+  // Throws BadNetwork.
   AddressPool(const std::string& cidr, const std::string& installation);
 
   const std::string& gateway() const { return gateway_; }
@@ -43,9 +43,9 @@ class AddressPool {
     friend bool operator==(const Lease&, const Lease&) = default;
   };
 
-  // The lease of an interface, the same whenever it is asked for. `mac` is what the manifest wants, or
-  // empty; one of the pool's own gets the address that belongs to it. Nothing if the network is full,
-  // or if the MAC or its address is in use by another.
+  // The lease of an interface, the same whenever it is asked for. `mac` is what the manifest wants,
+  // or empty; one of the pool's own gets the address that belongs to it. Nothing if the network is
+  // full, or if the MAC or its address is in use by another.
   std::optional<Lease> lease(const std::string& owner, const std::string& mac);
   // Takes in what an instance had before the daemon was started. Nothing if another has it.
   bool restore(const std::string& owner, const std::string& mac, const std::string& address);
@@ -68,8 +68,8 @@ class AddressPool {
 
   // Lowest first, so that few addresses are used again and again.
   std::set<std::uint32_t> free_;
-  // Those that had a MAC that is not the pool's. For ever: whether those who had them since came so far
-  // as to reserve them is not known here, and to reserve one again costs little.
+  // Those that had a MAC that is not the pool's. For ever: whether those who had them since came so
+  // far as to reserve them is not known here, and to reserve one again costs little.
   std::set<std::uint32_t> altered_;
   std::map<std::string, std::pair<std::uint32_t, Lease>> leases_;  // by owner
   std::map<std::string, std::string> owners_;                      // by MAC

@@ -1,7 +1,7 @@
 // What the controllers have in common.
 //
-// A controller looks at the world as it is, does the next step or starts the next job, and returns. It
-// may be asked to look at any time, any number of times. It reads objects, calls hypervisor and
+// A controller looks at the world as it is, does the next step or starts the next job, and returns.
+// It may be asked to look at any time, any number of times. It reads objects, calls hypervisor and
 // images through jobs, and writes status; it never sees HTTP, SQL or libvirt.
 #pragma once
 

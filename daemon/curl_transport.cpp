@@ -13,8 +13,8 @@ namespace {
 // A guest may send as much as it likes; nobody reads it.
 std::size_t discard(char*, std::size_t size, std::size_t count, void*) { return size * count; }
 
-// What is asked of the server. What may not stand in a URL is escaped, and a fragment is not sent; all
-// else is as the manifest has it, escapes included. (libcurl's own URLs would change them.)
+// What is asked of the server. What may not stand in a URL is escaped, and a fragment is not sent;
+// all else is as the manifest has it, escapes included. (libcurl's own URLs would change them.)
 std::string target_of(const std::string& path) {
   std::string target;
   for (std::size_t i = 0; i < path.size() && path[i] != '#'; ++i) {
@@ -54,8 +54,8 @@ class CurlTransport::CurlAttempt final : public Attempt {
     set(CURLOPT_WRITEFUNCTION, discard);
     if (http) {
       set(CURLOPT_REQUEST_TARGET, target_of(probe.path).c_str());
-      // Kubernetes: certificates are not checked. Redirects are not followed: a guest shall not send
-      // the host somewhere.
+      // Kubernetes: certificates are not checked. Redirects are not followed: a guest shall not
+      // send the host somewhere.
       set(CURLOPT_SSL_VERIFYPEER, 0L);
       set(CURLOPT_SSL_VERIFYHOST, 0L);
       set(CURLOPT_USERAGENT, "kube-probe/1.32 (virtset)");
@@ -141,7 +141,8 @@ int CurlTransport::on_socket(CURL*, curl_socket_t fd, int what, void* self, void
     socket->handle.data = socket;
     curl_multi_assign(transport->multi_, fd, socket);
   }
-  const int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+  const int events =
+      (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
   uv_poll_start(&socket->handle, events, [](uv_poll_t* handle, int status, int ready) {
     auto* polled = static_cast<Socket*>(handle->data);
     int flags = status < 0 ? CURL_CSELECT_ERR : 0;

@@ -35,8 +35,8 @@ constexpr unsigned control_jobs = 8;
 constexpr unsigned pull_jobs = 3;
 // Sockets, pidfds, watches. Not more: libwebsockets keeps a table of this size.
 constexpr rlim_t descriptors = 16'384;
-// A job that hangs in a dead libvirtd must not keep the daemon from ending; what it does is found again
-// at the next start.
+// A job that hangs in a dead libvirtd must not keep the daemon from ending; what it does is found
+// again at the next start.
 constexpr unsigned longest_stop_s = 20;
 
 // For us alone to write to. `mode` is for one that is made here; one that is there is its owner's.
@@ -72,8 +72,8 @@ StateLock::StateLock(const fs::path& directory) {
   const fs::path file = directory / "lock";
   fd_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd_ < 0 || flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    const std::string why = errno == EWOULDBLOCK ? "another virtsetd is using it"
-                                                 : std::strerror(errno);
+    const std::string why =
+        errno == EWOULDBLOCK ? "another virtsetd is using it" : std::strerror(errno);
     if (fd_ >= 0) close(fd_);
     throw std::runtime_error("cannot use the state directory " + directory.string() + ": " + why);
   }
@@ -96,8 +96,8 @@ void Daemon::open_store() {
       std::make_unique<store::SqliteCommitter>((options_.state_directory / "virtset.db").string());
   store::Contents contents = committer->load();
   installation_ = contents.installation;
-  spdlog::info("installation {}, {} objects at revision {}", installation_,
-               contents.entries.size(), contents.revision);
+  spdlog::info("installation {}, {} objects at revision {}", installation_, contents.entries.size(),
+               contents.revision);
   store_ = std::make_unique<store::Store>(
       std::move(committer), std::move(contents),
       [this](std::function<void()> action) { loop_.post(std::move(action)); });
@@ -116,14 +116,16 @@ void Daemon::open_host() {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const unsigned starts = options_.start_concurrency ? options_.start_concurrency : cores;
   hypervisor::libvirt::Options libvirt{.uri = options_.libvirt_uri, .installation = installation_};
-  libvirt.connections = (starts + control_jobs + requests_per_connection - 1) / requests_per_connection;
+  libvirt.connections =
+      (starts + control_jobs + requests_per_connection - 1) / requests_per_connection;
   // Only QEMU's domains are processes.
   libvirt.pid_directory = options_.libvirt_uri.starts_with("qemu:") ? options_.pid_directory : "";
   hypervisor_ = std::make_unique<hypervisor::libvirt::LibvirtHypervisor>(std::move(libvirt));
-  jobs_ = std::make_unique<ThreadJobs>(loop_, std::map<Lane, unsigned>{{Lane::start, starts},
-                                                                       {Lane::control, control_jobs},
-                                                                       {Lane::disk, cores},
-                                                                       {Lane::pull, pull_jobs}});
+  jobs_ =
+      std::make_unique<ThreadJobs>(loop_, std::map<Lane, unsigned>{{Lane::start, starts},
+                                                                   {Lane::control, control_jobs},
+                                                                   {Lane::disk, cores},
+                                                                   {Lane::pull, pull_jobs}});
   probes_ = std::make_unique<CurlTransport>(loop_.raw());
 }
 
@@ -143,12 +145,11 @@ void Daemon::make_controllers() {
                                                .installation = installation_};
   instance_options.emulate = must_emulate(options_.emulation, why);
   instance_options.images.first_back_off = seconds(options_.image_back_off_s);
-  spdlog::info("guests run {}: {}",
-               instance_options.emulate ? "emulated, which is slow" : "on KVM", why);
+  spdlog::info("guests run {}: {}", instance_options.emulate ? "emulated, which is slow" : "on KVM",
+               why);
   auto instances = std::make_unique<InstanceController>(
       InstanceController::Parts{*store_, loop_, *jobs_, *hypervisor_, *images_, *network_, *probes_,
-                                *events_, *domains_,
-                                memory_for_guests(options_.guest_memory_mib)},
+                                *events_, *domains_, memory_for_guests(options_.guest_memory_mib)},
       instance_options);
   auto strays = std::make_unique<Strays>(*store_, loop_, *jobs_, *hypervisor_, *images_, *domains_,
                                          images_->vms_with_disks());

@@ -42,7 +42,8 @@ void Domains::on_connected(const std::vector<DomainInfo>& domains) {
     record.info = domain;
     changed.insert(domain.uuid);
   }
-  // Starts that were under way when the connection broke: if they came through they are in the list.
+  // Starts that were under way when the connection broke: if they came through they are in the
+  // list.
   for (const auto& [uuid, info] : expected_) changed.insert(uuid);
   for (const std::string& uuid : changed) changed_(uuid);
 }

@@ -33,8 +33,8 @@ class Domains {
 
   // Whether the record is complete. While it is not, an absent domain may be there all the same.
   bool synced() const { return synced_; }
-  // Counts the lists that were received. What a list does not have, and no event has told of since, is
-  // not there.
+  // Counts the lists that were received. What a list does not have, and no event has told of since,
+  // is not there.
   unsigned generation() const { return generation_; }
   const std::string& why_not_synced() const { return why_not_synced_; }
 

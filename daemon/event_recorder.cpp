@@ -57,9 +57,8 @@ EventRecorder::Memory& EventRecorder::memory_of(const std::string& uid) {
   return it->second;
 }
 
-void EventRecorder::record(const store::Object& about, EventType type,
-                           const std::string& component, const std::string& reason,
-                           const std::string& message) {
+void EventRecorder::record(const store::Object& about, EventType type, const std::string& component,
+                           const std::string& reason, const std::string& message) {
   const bool warning = type == EventType::warning;
   const store::Key& key = about.key();
   spdlog::log(warning ? spdlog::level::warn : spdlog::level::info, "{}/{} {}: {}: {}", key.ns,
@@ -83,11 +82,12 @@ void EventRecorder::record(const store::Object& about, EventType type,
   }
   Series& series = similar[identity];
   if (series.count == 0) {
-    series = {.key = {api::core_group, api::event_kind, key.ns.empty() ? "default" : key.ns,
-                      key.name + "." + hex(std::hash<std::string>()(about.uid() + group + identity) ^
-                                           static_cast<std::uint64_t>(
-                                               scheduler_.now().time_since_epoch().count()))},
-              .first = scheduler_.now()};
+    series = {
+        .key = {api::core_group, api::event_kind, key.ns.empty() ? "default" : key.ns,
+                key.name + "." +
+                    hex(std::hash<std::string>()(about.uid() + group + identity) ^
+                        static_cast<std::uint64_t>(scheduler_.now().time_since_epoch().count()))},
+        .first = scheduler_.now()};
   }
   series.message = text;
   ++series.count;

@@ -1,5 +1,5 @@
-// Tells users what happened to their objects, as core/v1 events: aggregated, rate-limited, never with
-// secrets in them. Loop thread only.
+// Tells users what happened to their objects, as core/v1 events: aggregated, rate-limited, never
+// with secrets in them. Loop thread only.
 #pragma once
 
 #include <list>

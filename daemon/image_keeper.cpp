@@ -60,8 +60,7 @@ unsigned import_all(images::ImageCache& cache, const fs::path& folder) {
 }  // namespace
 
 ImageKeeper::ImageKeeper(uv_loop_t* loop, api::Scheduler& scheduler, Jobs& jobs,
-                         images::ImageCache& cache, fs::path folder,
-                         std::function<void()> imported)
+                         images::ImageCache& cache, fs::path folder, std::function<void()> imported)
     : scheduler_(scheduler),
       jobs_(jobs),
       cache_(cache),

@@ -1,5 +1,5 @@
-// Takes in image archives that are dropped into a folder, and collects images that nobody uses. Loop
-// thread only; the work is done in jobs.
+// Takes in image archives that are dropped into a folder, and collects images that nobody uses.
+// Loop thread only; the work is done in jobs.
 #pragma once
 
 #include <uv.h>
@@ -17,8 +17,8 @@ namespace virtset {
 
 class ImageKeeper {
  public:
-  // Watches `folder`, making it if need be; `imported` is called when something was taken in. Throws
-  // std::runtime_error if the folder cannot be watched.
+  // Watches `folder`, making it if need be; `imported` is called when something was taken in.
+  // Throws std::runtime_error if the folder cannot be watched.
   ImageKeeper(uv_loop_t* loop, api::Scheduler& scheduler, Jobs& jobs, images::ImageCache& cache,
               std::filesystem::path folder, std::function<void()> imported);
   ~ImageKeeper();

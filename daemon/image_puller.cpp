@@ -81,8 +81,8 @@ ImagePuller::Failure ImagePuller::explain(const std::exception_ptr& error, const
 }
 
 void ImagePuller::arm_retry(const Wanted& wanted, Entry& entry) {
-  const auto delay = std::chrono::ceil<std::chrono::milliseconds>(entry.failure->retry_at -
-                                                                  scheduler_.now());
+  const auto delay =
+      std::chrono::ceil<std::chrono::milliseconds>(entry.failure->retry_at - scheduler_.now());
   entry.timer = scheduler_.after(delay, [this, wanted] {
     Entry& due = entries_[wanted];
     due.timer.reset();

@@ -28,7 +28,10 @@ class ImagePuller {
 
   ImagePuller(images::Images& images, Jobs& jobs, api::Scheduler& scheduler, Wake wake,
               Options options)
-      : images_(images), jobs_(jobs), scheduler_(scheduler), wake_(std::move(wake)),
+      : images_(images),
+        jobs_(jobs),
+        scheduler_(scheduler),
+        wake_(std::move(wake)),
         options_(options) {}
 
   struct Wanted {
@@ -39,7 +42,7 @@ class ImagePuller {
   };
 
   struct Failure {
-    std::string reason;   // ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImage
+    std::string reason;  // ErrImagePull, ImagePullBackOff, ErrImageNeverPull, InvalidImage
     std::string message;
     int failures = 0;  // in a row
     api::Scheduler::Time retry_at;
@@ -47,11 +50,11 @@ class ImagePuller {
   struct Answer {
     std::optional<images::ContainerDisk> disk;  // there
     std::optional<Failure> failure;             // not to be had now; waits for retry_at
-    bool takes_long = false;  // neither; being pulled, and not just looked up
+    bool takes_long = false;                    // neither; being pulled, and not just looked up
   };
 
-  // Whether the image is there for the instance. If not it is got, or tried again when the back-off is
-  // over, and the instance is woken.
+  // Whether the image is there for the instance. If not it is got, or tried again when the back-off
+  // is over, and the instance is woken.
   Answer need(const store::Key& instance, const Wanted& wanted);
 
   // The instance needs nothing any more.

@@ -53,8 +53,7 @@ void ThreadJobs::serve(LaneState& lane) {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++lane.idle;
-    lane.arrived.wait_for(lock, idle_before_end,
-                          [&] { return stopping_ || !lane.queue.empty(); });
+    lane.arrived.wait_for(lock, idle_before_end, [&] { return stopping_ || !lane.queue.empty(); });
     --lane.idle;
     if (stopping_ || lane.queue.empty()) break;
     Job job = std::move(lane.queue.front());

@@ -71,8 +71,8 @@ class Jobs {
   }
 };
 
-// The daemon's jobs: threads that are made when needed and go when idle for a while. A queue holds at
-// most one job of each object, so it is bounded by their number.
+// The daemon's jobs: threads that are made when needed and go when idle for a while. A queue holds
+// at most one job of each object, so it is bounded by their number.
 class ThreadJobs final : public Jobs {
  public:
   ThreadJobs(api::Scheduler& scheduler, std::map<Lane, unsigned> limits);

@@ -1,8 +1,8 @@
 #include "daemon/options.h"
 
+#include <CLI/CLI.hpp>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <map>
 
 namespace virtset {
@@ -20,7 +20,8 @@ void declare(CLI::App& app, Options& options) {
   app.set_config("--config", "/etc/virtset/virtsetd.conf",
                  "File with any of these options, one a line: name = value");
 
-  app.add_option("--state-dir", options.state_directory, "Database and keys")->capture_default_str();
+  app.add_option("--state-dir", options.state_directory, "Database and keys")
+      ->capture_default_str();
   app.add_option("--run-dir", options.runtime_directory, "The unix socket virtset.sock")
       ->capture_default_str();
   app.add_option("--config-dir", options.configuration_directory, "Where kubeconfig is written")
@@ -32,8 +33,7 @@ void declare(CLI::App& app, Options& options) {
                  "Folder for OCI and docker archives of images [DATA_DIR/import]");
   app.add_option("--socket-group", options.socket_group,
                  "Group that may use the unix socket [the process's own]");
-  app.add_option("--listen", options.listen,
-                 "Loopback address and port for TLS; \"off\" for none")
+  app.add_option("--listen", options.listen, "Loopback address and port for TLS; \"off\" for none")
       ->capture_default_str();
   app.add_option("--node-name", options.node_name, "Name of this host in the API [host name]");
 
@@ -41,13 +41,12 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--libvirt-pid-dir", options.pid_directory,
                  "Where libvirt keeps QEMU's process numbers")
       ->capture_default_str();
-  app.add_option("--emulation", options.emulation,
-                 "auto (KVM if the host can), always, or never")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Emulation>{{"auto", Emulation::automatic},
-                                           {"always", Emulation::always},
-                                           {"never", Emulation::never}},
-          CLI::ignore_case));
+  app.add_option("--emulation", options.emulation, "auto (KVM if the host can), always, or never")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Emulation>{{"auto", Emulation::automatic},
+                                                                   {"always", Emulation::always},
+                                                                   {"never", Emulation::never}},
+                                  CLI::ignore_case));
   app.add_option("--start-concurrency", options.start_concurrency,
                  "VMs that are started at the same time; 0: one per core")
       ->check(CLI::Range(0, 256))
@@ -59,9 +58,10 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--network-cidr", options.network_cidr, "Its addresses, from /16 to /30")
       ->capture_default_str();
 
-  app.add_option("--insecure-registry", options.insecure_registries,
-                 "host[:port] of a registry without TLS, or with a certificate nobody signed; may be "
-                 "given more than once");
+  app.add_option(
+      "--insecure-registry", options.insecure_registries,
+      "host[:port] of a registry without TLS, or with a certificate nobody signed; may be "
+      "given more than once");
   app.add_option("--registry-auth-file", options.registry_auth_file,
                  "Credentials in the format of containers-auth.json(5)");
   app.add_option("--image-high-water", options.image_high_water,
@@ -72,8 +72,9 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
 
-  app.add_option("--guest-memory", options.guest_memory_mib,
-                 "MiB that VMs may ask for in total; 0: the host's memory but 256 MiB; -1: no limit")
+  app.add_option(
+         "--guest-memory", options.guest_memory_mib,
+         "MiB that VMs may ask for in total; 0: the host's memory but 256 MiB; -1: no limit")
       ->capture_default_str();
   app.add_option("--crash-back-off", options.crash_back_off_s,
                  "Seconds before a replica is replaced for the second time in a row; then doubled")

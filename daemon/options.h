@@ -46,8 +46,8 @@ struct Options {
   std::string log_level = "info";
 };
 
-// Reads them. What was asked for may be done with that (--help, --version, a mistake): then the exit
-// code is given instead, and everything has been printed.
+// Reads them. What was asked for may be done with that (--help, --version, a mistake): then the
+// exit code is given instead, and everything has been printed.
 std::optional<int> read_options(int argc, char** argv, Options& options);
 
 }  // namespace virtset

@@ -14,7 +14,7 @@ namespace virtset {
 class PodNetwork {
  public:
   struct Options {
-    std::string name = "virtset0";    // of libvirt's network
+    std::string name = "virtset0";  // of libvirt's network
     std::string bridge = "virtset0";
     std::string cidr = "10.115.0.0/22";
     std::string installation;
@@ -24,8 +24,8 @@ class PodNetwork {
   PodNetwork(Options options, hypervisor::Hypervisor& hypervisor, Jobs& jobs,
              api::Scheduler& scheduler, std::function<void()> changed);
 
-  // Makes sure that the network exists, again and again until it does. Called after every connection
-  // to the hypervisor, and when a domain could not be plugged in.
+  // Makes sure that the network exists, again and again until it does. Called after every
+  // connection to the hypervisor, and when a domain could not be plugged in.
   void ensure();
 
   bool ready() const { return ready_; }

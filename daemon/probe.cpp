@@ -23,8 +23,8 @@ void Probe::arm(std::chrono::milliseconds delay) {
 
 void Probe::attempt() {
   timer_.reset();
-  attempt_ = transport_.start(spec_, address_,
-                              [this](const std::string& failure) { finished(failure); });
+  attempt_ =
+      transport_.start(spec_, address_, [this](const std::string& failure) { finished(failure); });
 }
 
 void Probe::finished(const std::string& failure) {

@@ -21,7 +21,8 @@ class ProbeTransport {
 
   virtual ~ProbeTransport() = default;
 
-  // Connects to the guest's address; `done` is called on the loop thread, never from within start().
+  // Connects to the guest's address; `done` is called on the loop thread, never from within
+  // start().
   [[nodiscard]] virtual std::unique_ptr<Attempt> start(const api::ProbeSpec& probe,
                                                        const std::string& address, Done done) = 0;
 };

@@ -1,11 +1,11 @@
-// Who may have a running domain: the promise that a set never has more active domains than replicas,
-// and admission against the memory of the host.
+// Who may have a running domain: the promise that a set never has more active domains than
+// replicas, and admission against the memory of the host.
 //
-// Those that are refused wait in a line. Whoever is woken has its slot already, so a slot is neither
-// lost nor given twice. First come, first served, but as with Kubernetes' scheduler one that does not
-// fit lets those behind it pass that do. Not for ever: if it was overtaken often, and would fit were it
-// not for that, the memory that is freed from then on is kept for it until it is enough. Loop thread
-// only.
+// Those that are refused wait in a line. Whoever is woken has its slot already, so a slot is
+// neither lost nor given twice. First come, first served, but as with Kubernetes' scheduler one
+// that does not fit lets those behind it pass that do. Not for ever: if it was overtaken often, and
+// would fit were it not for that, the memory that is freed from then on is kept for it until it is
+// enough. Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Slots {
 
   struct Request {
     store::Key instance;
-    std::string set;                   // uid of the owning set, empty if there is none
+    std::string set;                    // uid of the owning set, empty if there is none
     std::optional<std::int64_t> limit;  // of the set
     std::uint64_t memory = 0;
   };
@@ -38,8 +38,8 @@ class Slots {
     std::string message;
   };
 
-  // Gives an instance that has no domain yet a slot until release(), or says why it must wait. One that
-  // has a slot keeps it, unless its set has become smaller.
+  // Gives an instance that has no domain yet a slot until release(), or says why it must wait. One
+  // that has a slot keeps it, unless its set has become smaller.
   std::optional<Refusal> take(const Request& request);
   // Notes one that has its domain already: what was found at start.
   void restore(const Request& request);

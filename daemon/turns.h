@@ -1,6 +1,7 @@
-// Limits how many instances are on their way to a domain at a time, first come, first served. Starting
-// more at once makes none of them faster, and what each holds on its way (its parsed specification, the
-// description of its domain) would add up when ten thousand are created together. Loop thread only.
+// Limits how many instances are on their way to a domain at a time, first come, first served.
+// Starting more at once makes none of them faster, and what each holds on its way (its parsed
+// specification, the description of its domain) would add up when ten thousand are created
+// together. Loop thread only.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // Which objects a controller has to look at, and when.
 //
-// Keys are de-duplicated: one that is added ten times is looked at once. Everything on the loop thread.
+// Keys are de-duplicated: one that is added ten times is looked at once. Everything on the loop
+// thread.
 #pragma once
 
 #include <chrono>
@@ -20,13 +21,15 @@ class WorkQueue {
   using Duration = std::chrono::milliseconds;
   using Handle = std::function<void(const store::Key&)>;
 
-  // Kubernetes' workqueue has 5 ms doubled up to 1000 s; a single host hears sooner of what is mended.
+  // Kubernetes' workqueue has 5 ms doubled up to 1000 s; a single host hears sooner of what is
+  // mended.
   struct BackOff {
     Duration first{5};
     Duration longest{60'000};
   };
 
-  WorkQueue(api::Scheduler& scheduler, Handle handle) : WorkQueue(scheduler, std::move(handle), BackOff{}) {}
+  WorkQueue(api::Scheduler& scheduler, Handle handle)
+      : WorkQueue(scheduler, std::move(handle), BackOff{}) {}
   WorkQueue(api::Scheduler& scheduler, Handle handle, BackOff back_off);
   ~WorkQueue();
 
@@ -34,8 +37,8 @@ class WorkQueue {
   void add(const store::Key& key);
   // After `delay`; the earliest of several counts, and a look before it does not take it back.
   void add_after(const store::Key& key, Duration delay);
-  // After a delay that doubles with each call, plus up to a quarter of it, so that keys which failed
-  // together are not all tried again together; the delay is returned.
+  // After a delay that doubles with each call, plus up to a quarter of it, so that keys which
+  // failed together are not all tried again together; the delay is returned.
   Duration retry(const store::Key& key);
   // The next retry starts small again.
   void forget(const store::Key& key);

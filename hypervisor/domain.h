@@ -1,4 +1,5 @@
-// What the daemon asks of a hypervisor, as plain data: a domain to run and a network to plug it into.
+// What the daemon asks of a hypervisor, as plain data: a domain to run and a network to plug it
+// into.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,13 @@ struct Disk {
   std::string format;              // "raw" or "qcow2"
   std::optional<Backing> backing;  // given, so that nobody has to guess what is behind an overlay
   bool read_only = false;
-  std::string serial;              // empty: none
-  std::string cache;               // empty: the hypervisor's default
+  std::string serial;  // empty: none
+  std::string cache;   // empty: the hypervisor's default
   std::optional<int> boot_order;
 };
 
 struct Interface {
-  std::string name;  // of the KubeVirt interface; the alias is ua-<name>
+  std::string name;     // of the KubeVirt interface; the alias is ua-<name>
   std::string network;  // of libvirt
   std::string mac;
   std::string model;  // "virtio", "e1000", …

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
+#include <pugixml.hpp>
 
 #include <map>
-#include <pugixml.hpp>
 #include <sstream>
 
 #include "hypervisor/xml.h"

@@ -53,9 +53,9 @@ struct Event {
     started,
     paused,
     resumed,
-    shutting_down,       // the guest has begun to power off
-    stopped,             // the domain is gone
-    process_exited,      // its process is gone; `stopped`, with the reason, follows later
+    shutting_down,   // the guest has begun to power off
+    stopped,         // the domain is gone
+    process_exited,  // its process is gone; `stopped`, with the reason, follows later
     agent_connected,
     agent_disconnected,
   };
@@ -66,8 +66,8 @@ struct Event {
 };
 
 struct Observer {
-  // After every (re)connection, relist(), and now and then: all active domains that carry our mark. What happened while the list
-  // was made follows as events.
+  // After every (re)connection, relist(), and now and then: all active domains that carry our mark.
+  // What happened while the list was made follows as events.
   std::function<void(std::vector<DomainInfo>)> connected;
   // An active domain that carries our mark and was not started through this object: its start was
   // ordered by an earlier run of the daemon and has come through only now.
@@ -96,7 +96,8 @@ class Hypervisor {
   enum class Ask { power_button, agent };
   virtual void shut_down(const std::string& uuid, Ask ask) = 0;
 
-  // Ends the domain now. One that is not there is success. Throws NotOurs before it harms another's.
+  // Ends the domain now. One that is not there is success. Throws NotOurs before it harms
+  // another's.
   virtual void destroy(const std::string& uuid) = 0;
 
   // Makes the network exist as described; one of ours that differs is adapted if nothing is lost by

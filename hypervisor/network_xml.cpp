@@ -1,4 +1,5 @@
 #include <pugixml.hpp>
+
 #include <sstream>
 
 #include "hypervisor/xml.h"

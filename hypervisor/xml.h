@@ -17,7 +17,8 @@ inline constexpr std::string_view mark_namespace = "urn:virtset:libvirt:1";
 // The document for virDomainCreateXML. Lean: no USB, no option ROMs, no graphics.
 std::string domain_xml(const Domain& domain);
 
-// Reads the element that virDomainGetMetadata gives for mark_namespace. Nothing if it is not a mark.
+// Reads the element that virDomainGetMetadata gives for mark_namespace. Nothing if it is not a
+// mark.
 std::optional<Mark> parse_mark(const std::string& metadata);
 
 // Whether the guest agent's channel is connected, according to the XML of a running domain.

@@ -2,9 +2,9 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <nlohmann/json.hpp>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "images/errors.h"
@@ -41,9 +41,10 @@ Indexes read_indexes(const fs::path& file) {
   std::size_t entries = 0;
   for (int result; (result = archive_read_next_header(reader.get(), &entry)) != ARCHIVE_EOF;) {
     if (result < ARCHIVE_WARN || ++entries > most_entries) {
-      throw BadImage("the archive is damaged: " + std::string(archive_error_string(reader.get())
-                                                                  ? archive_error_string(reader.get())
-                                                                  : "too many files"));
+      throw BadImage("the archive is damaged: " +
+                     std::string(archive_error_string(reader.get())
+                                     ? archive_error_string(reader.get())
+                                     : "too many files"));
     }
     const char* raw = archive_entry_pathname(entry);
     const std::string name = fs::path(raw ? raw : "").lexically_normal().string();
@@ -74,7 +75,8 @@ std::vector<ArchivedImage> list_docker(const Json& manifest, const std::string& 
     const Json tags = image.is_object() ? image.value("RepoTags", Json::array()) : Json::array();
     for (const Json& tag : tags) {
       if (!tag.is_string()) continue;
-      images.push_back({tag.get<std::string>(), "docker-archive:" + file + ":" + tag.get<std::string>()});
+      images.push_back(
+          {tag.get<std::string>(), "docker-archive:" + file + ":" + tag.get<std::string>()});
     }
   }
   if (images.empty()) throw BadImage("the archive names no image (RepoTags is empty)");
@@ -84,10 +86,11 @@ std::vector<ArchivedImage> list_docker(const Json& manifest, const std::string& 
 std::vector<ArchivedImage> list_oci(const Json& index, const std::string& file,
                                     const std::string& stem) {
   std::vector<ArchivedImage> images;
-  const Json manifests = index.is_object() ? index.value("manifests", Json::array()) : Json::array();
+  const Json manifests =
+      index.is_object() ? index.value("manifests", Json::array()) : Json::array();
   for (const Json& manifest : manifests) {
-    const Json annotations = manifest.is_object() ? manifest.value("annotations", Json::object())
-                                                  : Json::object();
+    const Json annotations =
+        manifest.is_object() ? manifest.value("annotations", Json::object()) : Json::object();
     const std::string name = text_at(annotations, "org.opencontainers.image.ref.name");
     std::string reference = text_at(annotations, "io.containerd.image.name");
     if (reference.empty()) {

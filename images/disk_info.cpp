@@ -28,8 +28,10 @@ DiskInfo inspect_disk(const ProcessRunner& processes, const std::filesystem::pat
                    ", which a container disk must not have");
   }
   const auto& specific = info.value("format-specific", nlohmann::json::object());
-  if (specific.is_object() && specific.value("data", nlohmann::json::object()).contains("data-file")) {
-    throw BadImage("the disk image has an external data file, which a container disk must not have");
+  if (specific.is_object() &&
+      specific.value("data", nlohmann::json::object()).contains("data-file")) {
+    throw BadImage(
+        "the disk image has an external data file, which a container disk must not have");
   }
   if (disk.virtual_size == 0) throw BadImage("the disk image is empty");
   if (disk.virtual_size > largest_virtual_size) {

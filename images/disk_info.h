@@ -14,8 +14,8 @@ struct DiskInfo {
   std::uint64_t virtual_size = 0;
 };
 
-// Throws BadImage for anything but raw, or qcow2 that stands on its own: a backing or data file named
-// by a stranger would be opened with our rights.
+// Throws BadImage for anything but raw, or qcow2 that stands on its own: a backing or data file
+// named by a stranger would be opened with our rights.
 DiskInfo inspect_disk(const ProcessRunner& processes, const std::filesystem::path& file,
                       std::uint64_t largest_virtual_size);
 

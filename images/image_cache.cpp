@@ -1,12 +1,12 @@
 #include "images/image_cache.h"
 
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "images/archive_index.h"
 #include "images/disk_info.h"
@@ -41,8 +41,8 @@ std::string stamp_of(const fs::path& archive) {
 
 }  // namespace
 
-ImageCache::ImageCache(fs::path directory, const ProcessRunner& processes,
-                       const Registry& registry, CacheOptions options)
+ImageCache::ImageCache(fs::path directory, const ProcessRunner& processes, const Registry& registry,
+                       CacheOptions options)
     : directory_(std::move(directory)),
       processes_(processes),
       registry_(registry),
@@ -152,8 +152,7 @@ std::vector<std::string> ImageCache::import_archive(const fs::path& archive) {
     const Turn turn(*this, archived.source);
     const ScratchDirectory scratch(directory_ / "tmp");
     make_directory(scratch.path() / "image");
-    const FetchedImage image =
-        registry_.fetch_archive(archived.source, scratch.path() / "image");
+    const FetchedImage image = registry_.fetch_archive(archived.source, scratch.path() / "image");
     if (!present(image.digest, "")) take_in(image, "", scratch.path());
     remember(reference, {image.digest, archived.source, stamp});
   }
@@ -198,8 +197,8 @@ bool ImageCache::archive_is_unchanged(const std::string& stamp) const {
   return stamp_of(stamp.substr(0, stamp.find('|'))) == stamp;
 }
 
-// What was imported stays while its archive is there: on an air-gapped host nobody can pull it again.
-// References to disks that are gone are forgotten on the way.
+// What was imported stays while its archive is there: on an air-gapped host nobody can pull it
+// again. References to disks that are gone are forgotten on the way.
 std::set<std::string> ImageCache::digests_to_keep() {
   std::set<std::string> keep;
   for (const auto& entry : fs::directory_iterator(directory_ / "refs")) {

@@ -42,8 +42,8 @@ class ImageCache {
   // See Images::obtain.
   ContainerDisk obtain(const std::string& reference, PullPolicy policy, const std::string& path);
 
-  // Takes in an OCI or docker archive: every image in it becomes present under its reference. Returns
-  // the references. Unchanged archives are recognised and not read again.
+  // Takes in an OCI or docker archive: every image in it becomes present under its reference.
+  // Returns the references. Unchanged archives are recognised and not read again.
   std::vector<std::string> import_archive(const std::filesystem::path& archive);
 
   // Frees unused disks as the water marks demand and returns the digests that went.
@@ -54,7 +54,8 @@ class ImageCache {
  private:
   struct Resolved {
     std::string digest;
-    // Where it was imported from: skopeo's notation, and the file as it was then. Empty: a registry.
+    // Where it was imported from: skopeo's notation, and the file as it was then. Empty: a
+    // registry.
     std::string archive_source;
     std::string archive_stamp;
 

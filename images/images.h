@@ -58,8 +58,9 @@ class Images {
   virtual ContainerDisk obtain(const std::string& reference, PullPolicy policy,
                                const std::string& path) = 0;
 
-  // Makes all disks of a VM afresh, or none; whatever a VM of this uid had is gone. Throws DiskFailed,
-  // or NotPresent if a base image was collected meanwhile: obtain it again. By disk name.
+  // Makes all disks of a VM afresh, or none; whatever a VM of this uid had is gone. Throws
+  // DiskFailed, or NotPresent if a base image was collected meanwhile: obtain it again. By disk
+  // name.
   virtual std::map<std::string, MadeDisk> make_disks(const std::string& vm_uid,
                                                      const DiskPlan& plan) = 0;
 

@@ -34,8 +34,8 @@ std::string error_text(archive* reader) {
   return text ? text : "it cannot be read";
 }
 
-// umoci (0.4.7) leaves out what follows the last file of a layer: the zeros that fill up its block and
-// the two blocks that end the archive. Go's tar reader does not mind, so such images are about.
+// umoci (0.4.7) leaves out what follows the last file of a layer: the zeros that fill up its block
+// and the two blocks that end the archive. Go's tar reader does not mind, so such images are about.
 bool lacks_only_its_end(archive* reader) {
   unsigned long long needed = 0, available = 0;
   const bool matches = std::sscanf(error_text(reader).c_str(),
@@ -84,8 +84,8 @@ class SparseFile {
   void write_at(std::int64_t offset, const char* data, std::size_t size) {
     while (size > 0) {
       // Up to the next boundary of a block, so that whole blocks of zeros are recognised.
-      const auto step = std::min(
-          size, hole_granularity - static_cast<std::size_t>(offset) % hole_granularity);
+      const auto step =
+          std::min(size, hole_granularity - static_cast<std::size_t>(offset) % hole_granularity);
       if (!std::all_of(data, data + step, [](char byte) { return byte == 0; })) {
         write_all(offset, data, step);
       }
@@ -151,7 +151,8 @@ struct Found {
 };
 
 // Goes through the layers once, writing each file that may be the wanted one over the one before:
-// nearly every image has one layer with one file, and decompressing it twice would take twice as long.
+// nearly every image has one layer with one file, and decompressing it twice would take twice as
+// long.
 class Extraction {
  public:
   Extraction(std::string wanted, const fs::path& target, std::uint64_t largest)

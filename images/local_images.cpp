@@ -59,8 +59,8 @@ MadeDisk LocalImages::make(const Overlay& overlay, const fs::path& directory) {
   }
   const fs::path file = directory / (overlay.name + ".qcow2");
   create_qcow2(file, {"-F", overlay.base.format, "-b", base.string()});
-  return {.file = file, .format = "qcow2", .backing_file = base,
-          .backing_format = overlay.base.format};
+  return {
+      .file = file, .format = "qcow2", .backing_file = base, .backing_format = overlay.base.format};
 }
 
 MadeDisk LocalImages::make(const EmptyDisk& disk, const fs::path& directory) {

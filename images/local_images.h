@@ -14,7 +14,8 @@ namespace virtset::images {
 class LocalImages final : public Images {
  public:
   struct Options {
-    std::filesystem::path directory;  // both parts are below it: hard links do not cross file systems
+    std::filesystem::path
+        directory;  // both parts are below it: hard links do not cross file systems
     RegistryOptions registry;
     CacheOptions cache;
   };

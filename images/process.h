@@ -21,7 +21,7 @@ struct ProcessSpec {
 };
 
 struct ProcessResult {
-  int exit_code = 0;  // 128 + signal where one ended it
+  int exit_code = 0;   // 128 + signal where one ended it
   std::string output;  // the last 1 MiB of it
   std::string errors;
 };

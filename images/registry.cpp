@@ -1,9 +1,9 @@
 #include "images/registry.h"
 
+#include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "images/errors.h"
 #include "images/files.h"
@@ -57,8 +57,8 @@ ProcessResult Registry::skopeo(std::vector<std::string> arguments, const Referen
   if (const char* runtime = getenv("XDG_RUNTIME_DIR")) {
     spec.environment.push_back(std::string("XDG_RUNTIME_DIR=") + runtime);
   }
-  for (const char* proxy : {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy",
-                            "no_proxy"}) {
+  for (const char* proxy :
+       {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}) {
     if (const char* value = getenv(proxy)) {
       spec.environment.push_back(std::string(proxy) + "=" + value);
     }
@@ -92,8 +92,8 @@ ProcessResult Registry::skopeo(std::vector<std::string> arguments, const Referen
 
 std::string Registry::digest(const Reference& reference) const {
   if (!reference.digest.empty()) return reference.digest;
-  // Raw: the manifest as the registry has it, whose hash is the digest. Without it skopeo would list
-  // all tags of the repository as well.
+  // Raw: the manifest as the registry has it, whose hash is the digest. Without it skopeo would
+  // list all tags of the repository as well.
   const ProcessResult result =
       skopeo({"inspect", "--raw", "docker://" + reference.canonical()}, &reference, {});
   return sha256_digest(result.output);
@@ -120,7 +120,8 @@ FetchedImage Registry::read_fetched(const fs::path& directory) const {
   const std::string text = read_file(directory / "manifest.json");
   image.digest = sha256_digest(text);
   const Json manifest = Json::parse(text, nullptr, false);
-  const Json layers = manifest.is_object() ? manifest.value("layers", Json::array()) : Json::array();
+  const Json layers =
+      manifest.is_object() ? manifest.value("layers", Json::array()) : Json::array();
   if (!layers.is_array() || layers.empty() || layers.size() > most_layers) {
     throw BadImage("the image's manifest has no list of layers, or too many");
   }

@@ -19,7 +19,7 @@ struct RegistryOptions {
 
 // An image as `skopeo copy … dir:` leaves it.
 struct FetchedImage {
-  std::string digest;  // of the manifest
+  std::string digest;                         // of the manifest
   std::vector<std::filesystem::path> layers;  // lowest first
 };
 

@@ -44,8 +44,8 @@ void write_seed_iso(const std::filesystem::path& target, const std::string& labe
   const std::unique_ptr<archive, FreeArchive> writer(archive_write_new());
   const Descriptor closer{fd};
   check(writer.get(), archive_write_set_format_iso9660(writer.get()));
-  check(writer.get(), archive_write_set_format_option(writer.get(), "iso9660", "volume-id",
-                                                      label.c_str()));
+  check(writer.get(),
+        archive_write_set_format_option(writer.get(), "iso9660", "volume-id", label.c_str()));
   check(writer.get(), archive_write_open_fd(writer.get(), fd));
   for (const auto& [name, content] : files) {
     const std::unique_ptr<archive_entry, FreeEntry> entry(archive_entry_new());

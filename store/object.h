@@ -4,6 +4,8 @@
 // loop thread, because it fills a cache.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -11,8 +13,6 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-
-#include <nlohmann/json.hpp>
 
 namespace virtset::store {
 

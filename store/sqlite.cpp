@@ -41,9 +41,8 @@ Statement::Statement(Database& database, const std::string& sql) {
 Statement& Statement::bind(int index, std::string_view text) {
   // SQLITE_STATIC: the caller keeps the text until the statement has run. A null pointer would bind
   // NULL, which is not the empty string.
-  const int code =
-      sqlite3_bind_text64(handle_.get(), index, text.data() ? text.data() : "", text.size(),
-                          SQLITE_STATIC, SQLITE_UTF8);
+  const int code = sqlite3_bind_text64(handle_.get(), index, text.data() ? text.data() : "",
+                                       text.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (code != SQLITE_OK) fail(sqlite3_db_handle(handle_.get()), code);
   return *this;
 }

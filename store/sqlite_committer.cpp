@@ -87,16 +87,19 @@ void SqliteCommitter::run() {
   }
 }
 
+SqliteCommitter::Statements::Statements(Database& database)
+    : put(database,
+          "INSERT INTO objects (grp, kind, ns, name, uid, revision, document) "
+          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (grp, kind, ns, name) "
+          "DO UPDATE SET uid = ?5, revision = ?6, document = ?7"),
+      remove(database,
+             "DELETE FROM objects WHERE grp = ?1 AND kind = ?2 AND ns = ?3 AND name = ?4"),
+      count(database, "UPDATE counter SET revision = ?1") {}
+
 std::exception_ptr SqliteCommitter::write(const std::vector<Row>& batch) {
   try {
-    // Prepared per batch: on an I/O error nothing of the failed transaction stays behind.
-    Statement put(database_,
-                  "INSERT INTO objects (grp, kind, ns, name, uid, revision, document) "
-                  "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (grp, kind, ns, name) "
-                  "DO UPDATE SET uid = ?5, revision = ?6, document = ?7");
-    Statement remove(database_,
-                     "DELETE FROM objects WHERE grp = ?1 AND kind = ?2 AND ns = ?3 AND name = ?4");
-    Statement count(database_, "UPDATE counter SET revision = ?1");
+    if (!statements_) statements_.emplace(database_);
+    auto& [put, remove, count] = *statements_;
     Transaction transaction(database_);
     Revision last = 0;
     for (const Row& row : batch) {
@@ -114,6 +117,7 @@ std::exception_ptr SqliteCommitter::write(const std::vector<Row>& batch) {
     transaction.commit();
     return nullptr;
   } catch (const SqliteError& error) {
+    statements_.reset();
     return std::make_exception_ptr(CommitFailed(error.what(), error.code() == SQLITE_FULL));
   }
 }

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,11 +47,18 @@ class SqliteCommitter final : public Committer {
     Done done;
   };
 
+  struct Statements {
+    explicit Statements(Database& database);
+    Statement put, remove, count;
+  };
+
   void run();
   std::exception_ptr write(const std::vector<Row>& batch);
   void give_back_free_pages();
 
   Database database_;
+  // Of the thread; made anew after a failure, so that nothing of it stays behind.
+  std::optional<Statements> statements_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Work> queue_;  // bounded by the store, which commits one batch at a time

@@ -1,9 +1,9 @@
 // The desired and observed state of the daemon: objects in memory, made durable in groups.
 //
-// Everything here belongs to the loop thread. Reads are from memory and see exactly what is durable:
-// a write becomes visible to reads, watches and listeners when its commit is done, all writes of a
-// transaction at once. So a read after an acknowledged write sees it, and nothing that was seen is
-// lost by a power cut.
+// Everything here belongs to the loop thread. Reads are from memory and see exactly what is
+// durable: a write becomes visible to reads, watches and listeners when its commit is done, all
+// writes of a transaction at once. So a read after an acknowledged write sees it, and nothing that
+// was seen is lost by a power cut.
 #pragma once
 
 #include <exception>
@@ -73,8 +73,8 @@ class Store {
 
   // Writes one object. A second write to the same object waits for the first, so `mutate` always
   // sees what is durable. `done` is called once, on the loop thread and never from within write():
-  // after the commit, or on a later turn if there is nothing to commit. Throws Overloaded if too many
-  // writes wait.
+  // after the commit, or on a later turn if there is nothing to commit. Throws Overloaded if too
+  // many writes wait.
   void write(const Key& key, Mutate mutate, Done done);
   // Whether a write to this object is under way.
   bool busy(const Key& key) const { return slots_.contains(key); }

@@ -145,8 +145,8 @@ void make_server_certificate(const fs::path& directory, const std::vector<std::s
   X509_set_issuer_name(server.get(), X509_get_subject_name(ca.get()));
   std::string alternatives;
   for (const std::string& name : names) {
-    alternatives += (alternatives.empty() ? "" : ",") +
-                    std::string(is_address(name) ? "IP:" : "DNS:") + name;
+    alternatives +=
+        (alternatives.empty() ? "" : ",") + std::string(is_address(name) ? "IP:" : "DNS:") + name;
   }
   add_extension(server.get(), ca.get(), NID_basic_constraints, "critical,CA:FALSE");
   add_extension(server.get(), ca.get(), NID_key_usage, "critical,digitalSignature");
@@ -243,12 +243,18 @@ std::string kubeconfig(const Pki& pki, const std::string& server) {
          "clusters:\n"
          "- name: virtset\n"
          "  cluster:\n"
-         "    server: " + server + "\n"
-         "    certificate-authority-data: " + base64(read(pki.ca_certificate)) + "\n"
+         "    server: " +
+         server +
+         "\n"
+         "    certificate-authority-data: " +
+         base64(read(pki.ca_certificate)) +
+         "\n"
          "users:\n"
          "- name: admin\n"
          "  user:\n"
-         "    token: " + pki.admin_token + "\n"
+         "    token: " +
+         pki.admin_token +
+         "\n"
          "contexts:\n"
          "- name: virtset\n"
          "  context:\n"

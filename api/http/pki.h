@@ -1,4 +1,5 @@
-// The daemon's own certificate authority, its server certificate and the token of its administrator.
+// The daemon's own certificate authority, its server certificate and the token of its
+// administrator.
 #pragma once
 
 #include <filesystem>
@@ -14,9 +15,9 @@ struct Pki {
   std::string admin_token;
 };
 
-// Reads what is in `directory`, and makes what is missing there: at the first start a CA valid for ten
-// years and a token, and whenever less than a third of its two years is left, or a name is missing, a
-// server certificate. Names are DNS names or IP addresses. Throws std::runtime_error.
+// Reads what is in `directory`, and makes what is missing there: at the first start a CA valid for
+// ten years and a token, and whenever less than a third of its two years is left, or a name is
+// missing, a server certificate. Names are DNS names or IP addresses. Throws std::runtime_error.
 Pki ensure_pki(const std::filesystem::path& directory, const std::vector<std::string>& names);
 
 // What kubectl needs to reach `server` (https://…) as the administrator.

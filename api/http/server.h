@@ -1,7 +1,7 @@
 // The HTTP/1.1 server, on the daemon's libuv loop, with libwebsockets.
 //
-// Everything on the loop thread. One server per process: libwebsockets' context lives as long as the
-// process does.
+// Everything on the loop thread. One server per process: libwebsockets' context lives as long as
+// the process does.
 #pragma once
 
 #include <functional>

@@ -119,8 +119,8 @@ std::vector<std::string> settle_unknown(const Kind& kind, const SchemaFindings& 
   if (validation == FieldValidation::strict) {
     ApiError error(400, "BadRequest",
                    kind.kind + " in version \"" + kind.versions.front() +
-                       "\" cannot be handled as a " + kind.kind + ": strict decoding error: " +
-                       joined(unknown));
+                       "\" cannot be handled as a " + kind.kind +
+                       ": strict decoding error: " + joined(unknown));
     for (const std::string& path : findings.unknown) {
       error.causes.push_back({FieldError::Reason::not_supported, path, "unknown field"});
     }
@@ -147,8 +147,9 @@ void drop_empty(Json& metadata) {
 }
 
 void conflict(const Kind& kind, const std::string& name, const std::string& why) {
-  ApiError error(409, "Conflict",
-                 "Operation cannot be fulfilled on " + kind.resource() + " \"" + name + "\": " + why);
+  ApiError error(
+      409, "Conflict",
+      "Operation cannot be fulfilled on " + kind.resource() + " \"" + name + "\": " + why);
   error.subject = ApiError::Subject{kind.group, kind.plural, name, ""};
   throw error;
 }
@@ -166,8 +167,9 @@ ApiError invalid(const Kind& kind, const std::string& name, FieldErrors causes) 
     text += ", and " + std::to_string(causes.size() - most) + " more validation errors";
     causes.resize(most);
   }
-  ApiError error(422, "Invalid", qualified + " \"" + name + "\" is invalid: " +
-                                     (causes.size() > 1 ? "[" + text + "]" : text));
+  ApiError error(
+      422, "Invalid",
+      qualified + " \"" + name + "\" is invalid: " + (causes.size() > 1 ? "[" + text + "]" : text));
   error.subject = ApiError::Subject{kind.group, kind.kind, name, ""};
   error.causes = std::move(causes);
   return error;
@@ -190,8 +192,8 @@ Admitted admit_new(const Kind& kind, Json object, const Destination& destination
   const std::string sent_ns = metadata.value("namespace", ns);
   if (sent_ns != ns) {
     throw ApiError(400, "BadRequest",
-                   "the namespace of the object (" + sent_ns + ") does not match the one of the path (" +
-                       ns + ")");
+                   "the namespace of the object (" + sent_ns +
+                       ") does not match the one of the path (" + ns + ")");
   }
   FieldErrorList errors;
   check_name(kind, metadata, errors);
@@ -230,9 +232,10 @@ Admitted admit_change(const Kind& kind, const Json& current, Json next, Part par
   throw_if_any(kind, next, findings.errors);
   const std::string version = next["metadata"].value("resourceVersion", "");
   if (!version.empty() && version != old["resourceVersion"]) {
-    conflict(kind, name,
-             "the object has been modified; please apply your changes to the latest version and try "
-             "again");
+    conflict(
+        kind, name,
+        "the object has been modified; please apply your changes to the latest version and try "
+        "again");
   }
   const std::string uid = next["metadata"].value("uid", "");
   if (!uid.empty() && uid != old["uid"]) {
@@ -247,9 +250,9 @@ Admitted admit_change(const Kind& kind, const Json& current, Json next, Part par
   check_metadata(metadata, "metadata", errors);
   check_owners(member(metadata, "ownerReferences"), errors);
   // What the server owns.
-  for (const char* field : {"name", "namespace", "uid", "resourceVersion", "generation",
-                            "creationTimestamp", "deletionTimestamp",
-                            "deletionGracePeriodSeconds", "generateName"}) {
+  for (const char* field :
+       {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+        "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"}) {
     if (old.contains(field)) {
       metadata[field] = old[field];
     } else {
@@ -276,8 +279,9 @@ Admitted admit_change(const Kind& kind, const Json& current, Json next, Part par
       const Json& finalizers = member(old, "finalizers");
       for (const Json& finalizer : member(result["metadata"], "finalizers")) {
         if (std::find(finalizers.begin(), finalizers.end(), finalizer) == finalizers.end()) {
-          errors.forbidden("metadata.finalizers",
-                           "Forbidden: no new finalizers can be added if the object is being deleted");
+          errors.forbidden(
+              "metadata.finalizers",
+              "Forbidden: no new finalizers can be added if the object is being deleted");
         }
       }
     }

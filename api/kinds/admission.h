@@ -1,11 +1,11 @@
 // The one way by which an object gets into the store, whoever sends it: HTTP or a controller.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "api/kinds/errors.h"
 #include "api/kinds/kind.h"
@@ -28,8 +28,9 @@ struct Destination {
   std::function<bool(const std::string& name)> is_taken;
 };
 
-// A new object: completed, checked and given its uid, generation 1 and creation time. Throws ApiError: 400
-// for what is no such object or has unknown fields, 422 with causes for what is wrong with it.
+// A new object: completed, checked and given its uid, generation 1 and creation time. Throws
+// ApiError: 400 for what is no such object or has unknown fields, 422 with causes for what is wrong
+// with it.
 Admitted admit_new(const Kind& kind, nlohmann::json object, const Destination& destination,
                    FieldValidation validation, Time now);
 

@@ -26,7 +26,9 @@ void set_condition(Json& status, const Condition& condition, Time now) {
   const char* value = condition.status ? "True" : "False";
   Json& conditions = status["conditions"];
   if (conditions.is_null()) conditions = Json::array();
-  Json entry{{"type", condition.type}, {"status", value}, {"lastProbeTime", nullptr},
+  Json entry{{"type", condition.type},
+             {"status", value},
+             {"lastProbeTime", nullptr},
              {"lastTransitionTime", format_time(now)}};
   if (!condition.reason.empty()) entry["reason"] = condition.reason;
   if (!condition.message.empty()) entry["message"] = condition.message;

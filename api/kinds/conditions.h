@@ -1,9 +1,9 @@
 // Conditions in a status, as KubeVirt keeps them.
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json.hpp>
+
+#include <string>
 
 #include "api/kinds/times.h"
 

@@ -1,9 +1,9 @@
 // Reading JSON that may or may not be there, without an exception or a null pointer.
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json.hpp>
+
+#include <string>
 
 namespace virtset::api {
 

@@ -1,11 +1,11 @@
 // The part of Kubernetes' JSONPath that printer columns use: .a.b, [0], [?(@.type=="Ready")].
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace virtset::api {
 
@@ -22,7 +22,7 @@ class JsonPath {
   struct Step {
     enum class Type { member, index, filter };
     Type type;
-    std::string name;   // of the member, or of the one that the filter looks at
+    std::string name;  // of the member, or of the one that the filter looks at
     std::size_t index = 0;
     std::string value;  // that the filter wants
   };

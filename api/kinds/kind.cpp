@@ -58,9 +58,9 @@ Kind Kind::load(std::string_view declaration, const Json& definitions,
   kind.has_status = subresources.contains("status");
   if (subresources.contains("scale")) {
     const Json& scale = subresources["scale"];
-    kind.scale = ScalePaths{pointer(scale.at("specReplicasPath")),
-                            pointer(scale.at("statusReplicasPath")),
-                            pointer(scale.at("labelSelectorPath"))};
+    kind.scale =
+        ScalePaths{pointer(scale.at("specReplicasPath")), pointer(scale.at("statusReplicasPath")),
+                   pointer(scale.at("labelSelectorPath"))};
   }
   for (const Json& field : json.value("selectableFields", Json::array())) {
     const std::string path = field.at("jsonPath");

@@ -1,12 +1,12 @@
 // An object type of the API: its declaration as data, and the rules that a declaration cannot say.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "api/kinds/field_error.h"
 #include "api/kinds/json_path.h"
@@ -44,7 +44,7 @@ struct Column {
   std::string type;
   std::string format;
   std::string description;
-  int priority = 0;   // above 0: only in wide output
+  int priority = 0;     // above 0: only in wide output
   bool is_age = false;  // a time, shown as how long ago it was
   JsonPath path;
 };
@@ -62,7 +62,7 @@ struct ScalePaths {
 };
 
 struct Kind {
-  std::string group;  // empty for the core group
+  std::string group;                  // empty for the core group
   std::vector<std::string> versions;  // the first is preferred and the one that is stored
   std::string kind;
   std::string plural;

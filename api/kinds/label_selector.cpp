@@ -145,8 +145,8 @@ LabelSelector LabelSelector::from_object(const nlohmann::json& object) {
                             : "values set must be empty for exists and does not exist");
     }
     selector.add({key,
-                  op == "In"      ? Operator::in
-                  : op == "NotIn" ? Operator::not_in
+                  op == "In"       ? Operator::in
+                  : op == "NotIn"  ? Operator::not_in
                   : op == "Exists" ? Operator::exists
                                    : Operator::does_not_exist,
                   values});
@@ -164,9 +164,9 @@ void LabelSelector::add(Requirement requirement) {
     }
   }
   // Kept sorted by key, which is the canonical order.
-  const auto at = std::upper_bound(
-      requirements_.begin(), requirements_.end(), requirement,
-      [](const Requirement& a, const Requirement& b) { return a.key < b.key; });
+  const auto at =
+      std::upper_bound(requirements_.begin(), requirements_.end(), requirement,
+                       [](const Requirement& a, const Requirement& b) { return a.key < b.key; });
   requirements_.insert(at, std::move(requirement));
 }
 

@@ -1,14 +1,14 @@
 // Kubernetes' label selectors: the text form of requests and the object form of specs.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace virtset::api {
 

@@ -1,4 +1,5 @@
-// How objects end: deletion marks, finalizers and owner references (Kubernetes: garbage collection).
+// How objects end: deletion marks, finalizers and owner references (Kubernetes: garbage
+// collection).
 #pragma once
 
 #include <chrono>
@@ -24,8 +25,8 @@ bool has_finalizers(const nlohmann::json& object);
 // The write that a change amounts to: an object that is being deleted goes with its last finalizer.
 store::Store::Mutation put_or_finish(nlohmann::json object);
 
-// What deleting an object amounts to. `policy` is what was asked for explicitly. A grace period only
-// ever becomes shorter.
+// What deleting an object amounts to. `policy` is what was asked for explicitly. A grace period
+// only ever becomes shorter.
 store::Store::Mutation begin_deletion(nlohmann::json object, std::optional<Propagation> policy,
                                       std::optional<std::int64_t> grace_period_seconds, Time now);
 

@@ -15,10 +15,12 @@ bool is_lower(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 bool is_alnum(char c) { return is_lower(c) || (c >= 'A' && c <= 'Z'); }
 
 constexpr const char* label_rule =
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must "
     "start and end with an alphanumeric character";
 constexpr const char* subdomain_rule =
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', "
     "and must start and end with an alphanumeric character";
 constexpr const char* name_rule =
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
@@ -31,9 +33,8 @@ bool is_label(std::string_view text) {
 
 bool is_name_part(std::string_view text) {
   return !text.empty() && is_alnum(text.front()) && is_alnum(text.back()) &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return is_alnum(c) || c == '-' || c == '_' || c == '.';
-         });
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 std::string too_long(std::size_t most) {

@@ -1,5 +1,5 @@
-// Kubernetes' rules for names, labels and annotations. Each check gives nothing if the text is fine,
-// and otherwise what is expected, in Kubernetes' words.
+// Kubernetes' rules for names, labels and annotations. Each check gives nothing if the text is
+// fine, and otherwise what is expected, in Kubernetes' words.
 #pragma once
 
 #include <optional>

@@ -1,12 +1,12 @@
 // Kubernetes' Quantity: "128Mi", "0.5", "300m", 1e3.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
 
 namespace virtset::api {
 

@@ -184,8 +184,8 @@ void Schema::check_string(const Json& value, const std::string& path,
   const auto& text = value.get_ref<const std::string&>();
   if (text.size() < min_length_) errors.required(path, "Required value: must not be empty");
   if (text.size() > max_length_) {
-    errors.invalid(path, "Invalid value: must have at most " + std::to_string(max_length_) +
-                             " characters");
+    errors.invalid(
+        path, "Invalid value: must have at most " + std::to_string(max_length_) + " characters");
   }
   if (format_ == Format::quantity && !Quantity::parse(text)) {
     errors.invalid(path, "Invalid value: " + shown(value) + ": must be " + expected());
@@ -207,7 +207,8 @@ void Schema::check_string(const Json& value, const std::string& path,
 void Schema::check_number(const Json& value, const std::string& path,
                           FieldErrorList& errors) const {
   if (!value.is_number_integer()) return;
-  const bool too_large_for_any = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+  const bool too_large_for_any =
+      value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
   const auto number = too_large_for_any ? INT64_MAX : value.get<std::int64_t>();
   if (minimum_ && number < *minimum_) {
     errors.invalid(path, "Invalid value: " + shown(value) + ": must be greater than or equal to " +

@@ -2,17 +2,17 @@
 // declaration, and what follows from them: validation, unknown fields, defaults.
 //
 // Extensions of ours:
-//   x-virtset-ignored: <why>       legal in KubeVirt, means nothing on one host; accepted with a warning
-//   x-virtset-unsupported: <what>  would change what the guest sees; refused by name
+//   x-virtset-ignored: <why>       legal in KubeVirt, means nothing on one host; accepted with a
+//   warning x-virtset-unsupported: <what>  would change what the guest sees; refused by name
 #pragma once
+
+#include <nlohmann/json.hpp>
 
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "api/kinds/field_error.h"
 
@@ -34,7 +34,8 @@ class Schema {
   // Throws std::invalid_argument: declarations are our own.
   static SchemaPtr load(const nlohmann::json& declaration, const nlohmann::json& definitions);
 
-  // Takes unknown and null fields out, fills in static defaults and reports everything that is wrong.
+  // Takes unknown and null fields out, fills in static defaults and reports everything that is
+  // wrong.
   void apply(nlohmann::json& object, SchemaFindings& findings) const;
 
  private:

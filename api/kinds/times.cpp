@@ -33,10 +33,12 @@ std::string format_micro_time(Time time) {
 std::optional<Time> parse_time(std::string_view text) {
   int y, mo, d, h, mi, s, read = 0;
   const std::string copy(text);
-  if (std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &y, &mo, &d, &h, &mi, &s, &read) != 6) {
+  if (std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &y, &mo, &d, &h, &mi, &s, &read) !=
+      6) {
     return std::nullopt;
   }
-  const year_month_day date{year(y), month(static_cast<unsigned>(mo)), day(static_cast<unsigned>(d))};
+  const year_month_day date{year(y), month(static_cast<unsigned>(mo)),
+                            day(static_cast<unsigned>(d))};
   if (!date.ok() || h > 23 || mi > 59 || s > 60) return std::nullopt;
   Time time = sys_days(date) + hours(h) + minutes(mi) + seconds(s);
   std::string_view rest = std::string_view(copy).substr(static_cast<std::size_t>(read));

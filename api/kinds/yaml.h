@@ -1,11 +1,11 @@
 // YAML in and out, through libyaml, as the JSON that everything else works on.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <stdexcept>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
 
 namespace virtset::api {
 
@@ -15,8 +15,8 @@ class BadYaml : public std::runtime_error {
 };
 
 // Reads one document. Scalars become what kubectl makes of them (YAML 1.1: yes and on are true).
-// Limits on depth and on the number of values keep nested and aliased bombs out. Throws BadYaml with
-// the line.
+// Limits on depth and on the number of values keep nested and aliased bombs out. Throws BadYaml
+// with the line.
 nlohmann::json parse_yaml(std::string_view text);
 
 // Block style, keys in order, strings quoted where a reader would take them for something else.

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::vector<std::string> object_verbs = {"create", "delete", "get",   "list",
+const std::vector<std::string> object_verbs = {"create", "delete", "get",  "list",
                                                "patch",  "update", "watch"};
 const std::vector<std::string> subresource_verbs = {"get", "patch", "update"};
 
@@ -93,11 +93,12 @@ Response aggregated(const Kinds& kinds, bool core, const std::string& version) {
   // With plain application/json kubectl would take it for the legacy form.
   response.content_type =
       "application/json;g=apidiscovery.k8s.io;v=" + version + ";as=APIGroupDiscoveryList";
-  response.body = Json{{"kind", "APIGroupDiscoveryList"},
-                       {"apiVersion", "apidiscovery.k8s.io/" + version},
-                       {"metadata", Json::object()},
-                       {"items", items}}
-                      .dump();
+  response.body = Json{
+      {"kind", "APIGroupDiscoveryList"},
+      {"apiVersion", "apidiscovery.k8s.io/" + version},
+      {"metadata", Json::object()},
+      {"items",
+       items}}.dump();
   return response;
 }
 
@@ -108,8 +109,11 @@ Json api_group(const Kinds& kinds, const std::string& group) {
   for (const std::string& version : versions(kinds, group)) {
     list.push_back({{"groupVersion", group + "/" + version}, {"version", version}});
   }
-  return {{"kind", "APIGroup"}, {"apiVersion", "v1"},           {"name", group},
-          {"versions", list},   {"preferredVersion", list[0]}};
+  return {{"kind", "APIGroup"},
+          {"apiVersion", "v1"},
+          {"name", group},
+          {"versions", list},
+          {"preferredVersion", list[0]}};
 }
 
 Json api_group_list(const Kinds& kinds) {
@@ -124,20 +128,25 @@ Json resource_list(const Kinds& kinds, const std::string& group, const std::stri
   Json list = Json::array();
   for (const Kind& kind : kinds.all()) {
     if (kind.group != group || !kind.serves(version)) continue;
-    Json resource{{"name", kind.plural},     {"singularName", kind.singular},
+    Json resource{{"name", kind.plural},           {"singularName", kind.singular},
                   {"namespaced", kind.namespaced}, {"kind", kind.kind},
-                  {"verbs", object_verbs},   {"shortNames", kind.short_names}};
+                  {"verbs", object_verbs},         {"shortNames", kind.short_names}};
     if (!kind.categories.empty()) resource["categories"] = kind.categories;
     list.push_back(std::move(resource));
     if (kind.has_status) {
-      list.push_back({{"name", kind.plural + "/status"}, {"singularName", ""},
-                      {"namespaced", kind.namespaced},   {"kind", kind.kind},
+      list.push_back({{"name", kind.plural + "/status"},
+                      {"singularName", ""},
+                      {"namespaced", kind.namespaced},
+                      {"kind", kind.kind},
                       {"verbs", subresource_verbs}});
     }
     if (kind.scale) {
-      list.push_back({{"name", kind.plural + "/scale"}, {"singularName", ""},
-                      {"namespaced", kind.namespaced},  {"group", "autoscaling"},
-                      {"version", "v1"},                {"kind", "Scale"},
+      list.push_back({{"name", kind.plural + "/scale"},
+                      {"singularName", ""},
+                      {"namespaced", kind.namespaced},
+                      {"group", "autoscaling"},
+                      {"version", "v1"},
+                      {"kind", "Scale"},
                       {"verbs", subresource_verbs}});
     }
   }

@@ -48,8 +48,8 @@ ObjectFilter::ObjectFilter(const Kind& kind, std::optional<std::string> ns, cons
 void ObjectFilter::add_field(std::string_view text) {
   const auto equals = text.find('=');
   if (equals == text.npos || equals == 0) {
-    throw BadSelector("invalid selector: '" + std::string(text) +
-                      "'; can't understand '" + std::string(text) + "'");
+    throw BadSelector("invalid selector: '" + std::string(text) + "'; can't understand '" +
+                      std::string(text) + "'");
   }
   const bool differs = text[equals - 1] == '!';
   const std::string label(text.substr(0, differs ? equals - 1 : equals));
@@ -63,8 +63,9 @@ void ObjectFilter::add_field(std::string_view text) {
     requirement.field = FieldRequirement::Field::ns;
   } else {
     const auto& known = kind_.selectable_fields;
-    const auto it = std::find_if(known.begin(), known.end(),
-                                 [&](const SelectableField& field) { return field.label == label; });
+    const auto it = std::find_if(known.begin(), known.end(), [&](const SelectableField& field) {
+      return field.label == label;
+    });
     if (it == known.end()) {
       throw ApiError(400, "BadRequest", "field label not supported: " + label);
     }
@@ -92,8 +93,7 @@ bool ObjectFilter::matches(const store::Object& object) const {
     }
     if ((value == requirement.value) != requirement.equal) return false;
   }
-  return labels_.everything() ||
-         labels_.matches(member(*object.document(), "metadata", "labels"));
+  return labels_.everything() || labels_.matches(member(*object.document(), "metadata", "labels"));
 }
 
 }  // namespace virtset::api

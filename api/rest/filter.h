@@ -14,8 +14,8 @@ namespace virtset::api {
 
 class ObjectFilter {
  public:
-  // From the parameters labelSelector and fieldSelector. `ns` is the namespace of the path, if it has
-  // one. Throws BadSelector, or ApiError 400 for a field that the kind cannot be filtered by.
+  // From the parameters labelSelector and fieldSelector. `ns` is the namespace of the path, if it
+  // has one. Throws BadSelector, or ApiError 400 for a field that the kind cannot be filtered by.
   ObjectFilter(const Kind& kind, std::optional<std::string> ns, const Request& request);
 
   bool matches(const store::Object& object) const;

@@ -69,7 +69,8 @@ class JsonList final : public ListStream {
   void begin(std::string& out) override {
     const Kind& kind = rendering().kind;
     out += "{\"apiVersion\":\"" + kind.api_version(rendering().version) + "\",\"kind\":\"" +
-           kind.kind + "List\",\"metadata\":{\"resourceVersion\":\"" + revision() + "\"},\"items\":[";
+           kind.kind + "List\",\"metadata\":{\"resourceVersion\":\"" + revision() +
+           "\"},\"items\":[";
   }
   void item(std::string& out, const store::Object& object, bool first) override {
     if (!first) out += ",";
@@ -114,12 +115,13 @@ class TableList final : public ListStream {
   void begin(std::string& out) override {
     out += "{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/" + rendering().wanted.table_version +
            "\",\"metadata\":{\"resourceVersion\":\"" + revision() +
-           "\"},\"columnDefinitions\":" + dump(column_definitions(rendering().kind)) + ",\"rows\":[";
+           "\"},\"columnDefinitions\":" + dump(column_definitions(rendering().kind)) +
+           ",\"rows\":[";
   }
   void item(std::string& out, const store::Object& object, bool first) override {
     if (!first) out += ",";
-    out += dump(table_row(rendering().kind, rendering().document(object), rendering().row_object,
-                          now()));
+    out += dump(
+        table_row(rendering().kind, rendering().document(object), rendering().row_object, now()));
   }
   void end(std::string& out) override { out += "]}\n"; }
 };
@@ -153,11 +155,12 @@ class TextList final : public ListStream {
 Response list_response(const store::Store& store, const Scheduler& scheduler, ObjectFilter filter,
                        Rendering rendering) {
   const Kind& kind = filter.kind();
-  std::vector<store::ObjectPtr> objects = store.list(
-      kind.group, kind.kind,
-      filter.ns() ? std::optional<std::string_view>(*filter.ns()) : std::nullopt);
+  std::vector<store::ObjectPtr> objects =
+      store.list(kind.group, kind.kind,
+                 filter.ns() ? std::optional<std::string_view>(*filter.ns()) : std::nullopt);
   const Form form = rendering.wanted.form;
-  const auto make = [&]<typename Stream>(std::type_identity<Stream>) -> std::unique_ptr<BodyStream> {
+  const auto make =
+      [&]<typename Stream>(std::type_identity<Stream>) -> std::unique_ptr<BodyStream> {
     return std::make_unique<Stream>(std::move(objects), store.revision(), std::move(filter),
                                     std::move(rendering), scheduler.now());
   };

@@ -9,9 +9,9 @@
 
 namespace virtset::api {
 
-// The objects that the filter matches, as they are now: what changes while the list is sent is not in
-// it. Neither its memory nor its turns on the loop grow with the number of objects, apart from one
-// pointer each, and the text form, which must know the widest cell.
+// The objects that the filter matches, as they are now: what changes while the list is sent is not
+// in it. Neither its memory nor its turns on the loop grow with the number of objects, apart from
+// one pointer each, and the text form, which must know the widest cell.
 Response list_response(const store::Store& store, const Scheduler& scheduler, ObjectFilter filter,
                        Rendering rendering);
 

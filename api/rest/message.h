@@ -12,8 +12,8 @@
 namespace virtset::api {
 
 struct Request {
-  std::string method;  // "GET", "POST", …
-  std::string path;    // decoded, without the query
+  std::string method;                                      // "GET", "POST", …
+  std::string path;                                        // decoded, without the query
   std::vector<std::pair<std::string, std::string>> query;  // decoded
   std::string accept;
   std::string content_type;
@@ -32,8 +32,8 @@ struct Request {
   }
 };
 
-// A body that is made while it is sent, so that neither a long list nor a watch of days needs memory
-// or holds up the loop. Loop thread only.
+// A body that is made while it is sent, so that neither a long list nor a watch of days needs
+// memory or holds up the loop. Loop thread only.
 class BodyStream {
  public:
   enum class State {

@@ -123,9 +123,10 @@ nlohmann::json parse_body(std::string_view content_type, std::string_view body) 
   const bool open = type.empty() || type == "application/x-www-form-urlencoded" ||
                     type == "text/plain" || type == "application/octet-stream";
   if (!yaml && !json && !open) {
-    throw ApiError(415, "UnsupportedMediaType",
-                   "the body of the request was in an unknown format - accepted media types include: "
-                   "application/json, application/yaml");
+    throw ApiError(
+        415, "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json, application/yaml");
   }
   const auto first = body.find_first_not_of(" \t\r\n");
   const bool looks_like_json = first != body.npos && (body[first] == '{' || body[first] == '[');

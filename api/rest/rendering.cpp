@@ -34,7 +34,8 @@ std::string Rendering::text(const store::Object& object) const {
   // Documents are written with sorted keys, so apiVersion comes first.
   const std::string stored = "{\"apiVersion\":\"" + kind.api_version() + "\"";
   if (!object.text().starts_with(stored)) return dump(document(object));
-  return "{\"apiVersion\":\"" + kind.api_version(version) + "\"" + object.text().substr(stored.size());
+  return "{\"apiVersion\":\"" + kind.api_version(version) + "\"" +
+         object.text().substr(stored.size());
 }
 
 Json Rendering::document(const store::Object& object) const {

@@ -1,9 +1,9 @@
 // Objects as they are sent: in the version of the request's path.
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json.hpp>
+
+#include <string>
 
 #include "api/kinds/kind.h"
 #include "api/rest/message.h"
@@ -34,7 +34,8 @@ struct Rendering {
 };
 
 // An answer with this one object, which need not be stored.
-Response respond_with(const Rendering& rendering, const store::Object& object, int status, Time now);
+Response respond_with(const Rendering& rendering, const store::Object& object, int status,
+                      Time now);
 Response respond_with(const Wanted& wanted, const nlohmann::json& document, int status);
 
 }  // namespace virtset::api

@@ -29,9 +29,9 @@ std::optional<ResourcePath> parse_resource_path(const Kinds& kinds,
   path.version = next();
   // "namespaces" is a resource too: /namespaces/x[/status] is one, /namespaces/x/events is in one.
   const std::size_t left = segments.size() - at;
-  const bool in_namespace =
-      left >= 3 && segments[at] == "namespaces" &&
-      !(group.empty() && left == 3 && (segments[at + 2] == "status" || segments[at + 2] == "finalize"));
+  const bool in_namespace = left >= 3 && segments[at] == "namespaces" &&
+                            !(group.empty() && left == 3 &&
+                              (segments[at + 2] == "status" || segments[at + 2] == "finalize"));
   if (in_namespace) {
     path.ns = segments[at + 1];
     at += 2;

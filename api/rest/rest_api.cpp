@@ -27,13 +27,15 @@ Response plain(const std::string& text) {
   return response;
 }
 
-// gnostic's Document with nothing but swagger "2.0": enough for every kubectl to leave validation to
-// us (fieldValidation), and all it needs for lists.
+// gnostic's Document with nothing but swagger "2.0": enough for every kubectl to leave validation
+// to us (fieldValidation), and all it needs for lists.
 Response openapi_v2(const Request& request) {
   Response response;
   if (request.accept.find("protobuf") != std::string::npos) {
     response.content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-    response.body = "\x0a\x03" "2.0";
+    response.body =
+        "\x0a\x03"
+        "2.0";
   } else {
     response.body =
         R"({"swagger":"2.0","info":{"title":"virtset","version":"v1"},"paths":{},"definitions":{}})";
@@ -48,7 +50,8 @@ constexpr const char* welcome =
     "  /apis/kubevirt.io/v1/virtualmachineinstances             the virtual machines\n"
     "  /api/v1/events                                           what happened\n"
     "\n"
-    "Ask with 'Accept: text/plain' for a table, 'Accept: application/yaml' for YAML, or point kubectl\n"
+    "Ask with 'Accept: text/plain' for a table, 'Accept: application/yaml' for YAML, or point "
+    "kubectl\n"
     "at the kubeconfig that virtsetd has written.\n";
 
 }  // namespace

@@ -40,12 +40,13 @@ std::int64_t wanted_replicas(const Kind& kind, const std::string& name, const Js
   const Json& replicas = member(scale, "spec", "replicas");
   // Kubernetes: an absent number is zero; that would stop everything because of a typo.
   if (!replicas.is_number_integer() || replicas < 0 || replicas > INT32_MAX) {
-    ApiError error = invalid(
-        kind, name,
-        {{replicas.is_null() ? FieldError::Reason::required : FieldError::Reason::invalid,
-          "spec.replicas",
-          (replicas.is_null() ? std::string("Required value") : "Invalid value: " + replicas.dump()) +
-              ": must be an integer from 0 to 2147483647"}});
+    ApiError error =
+        invalid(kind, name,
+                {{replicas.is_null() ? FieldError::Reason::required : FieldError::Reason::invalid,
+                  "spec.replicas",
+                  (replicas.is_null() ? std::string("Required value")
+                                      : "Invalid value: " + replicas.dump()) +
+                      ": must be an integer from 0 to 2147483647"}});
     throw error;
   }
   return replicas;
@@ -55,8 +56,11 @@ void change_scale(const WriteContext& context, std::function<Json(const Json& sc
   const ResourcePath path = context.path;
   const FieldValidation validation = field_validation(context.request);
   auto pending = std::make_shared<PendingWrite>(
-      PendingWrite{Rendering::of(context.request, *path.kind, path.version), context.request,
-                   context.respond, context.scheduler, {}});
+      PendingWrite{Rendering::of(context.request, *path.kind, path.version),
+                   context.request,
+                   context.respond,
+                   context.scheduler,
+                   {}});
   auto mutate = [path, validation, next](const store::Object* current) {
     if (!current) throw not_found(*path.kind, path.name);
     const std::shared_ptr<const Json> old = current->document();
@@ -86,7 +90,8 @@ void change_scale(const WriteContext& context, std::function<Json(const Json& sc
 Response read_scale(const WriteContext& context) {
   const store::ObjectPtr object = context.store.get(context.path.key());
   if (!object) throw not_found(*context.path.kind, context.path.name);
-  return respond_with(negotiate(context.request.accept), to_scale(*context.path.kind, *object), 200);
+  return respond_with(negotiate(context.request.accept), to_scale(*context.path.kind, *object),
+                      200);
 }
 
 void replace_scale(const WriteContext& context) {

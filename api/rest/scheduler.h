@@ -1,5 +1,5 @@
-// Time and turns of the loop, as those who live on it see them. The daemon's loop implements it; tests
-// have one whose clock they move.
+// Time and turns of the loop, as those who live on it see them. The daemon's loop implements it;
+// tests have one whose clock they move.
 #pragma once
 
 #include <chrono>

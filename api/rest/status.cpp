@@ -21,21 +21,22 @@ ApiError about(ApiError error, const Kind& kind, const std::string& name) {
 }  // namespace
 
 ApiError not_found(const Kind& kind, const std::string& name) {
-  return about(ApiError(404, "NotFound", kind.resource() + " \"" + name + "\" not found"), kind, name);
+  return about(ApiError(404, "NotFound", kind.resource() + " \"" + name + "\" not found"), kind,
+               name);
 }
 
 ApiError already_exists(const Kind& kind, const std::string& name, bool being_deleted) {
   const std::string prefix = being_deleted ? "object is being deleted: " : "";
-  return about(ApiError(409, "AlreadyExists",
-                        prefix + kind.resource() + " \"" + name + "\" already exists"),
-               kind, name);
+  return about(
+      ApiError(409, "AlreadyExists", prefix + kind.resource() + " \"" + name + "\" already exists"),
+      kind, name);
 }
 
 ApiError conflict(const Kind& kind, const std::string& name, const std::string& why) {
-  return about(ApiError(409, "Conflict",
-                        "Operation cannot be fulfilled on " + kind.resource() + " \"" + name +
-                            "\": " + why),
-               kind, name);
+  return about(
+      ApiError(409, "Conflict",
+               "Operation cannot be fulfilled on " + kind.resource() + " \"" + name + "\": " + why),
+      kind, name);
 }
 
 ApiError bad_request(const std::string& message) { return ApiError(400, "BadRequest", message); }
@@ -43,8 +44,8 @@ ApiError bad_request(const std::string& message) { return ApiError(400, "BadRequ
 ApiError expired(const std::string& message) { return ApiError(410, "Expired", message); }
 
 Json to_status(const ApiError& error) {
-  Json status{{"kind", "Status"},       {"apiVersion", "v1"},    {"metadata", Json::object()},
-              {"status", "Failure"},    {"message", error.what()}, {"reason", error.reason()},
+  Json status{{"kind", "Status"},    {"apiVersion", "v1"},      {"metadata", Json::object()},
+              {"status", "Failure"}, {"message", error.what()}, {"reason", error.reason()},
               {"code", error.code()}};
   Json details = Json::object();
   if (error.subject) {
@@ -53,9 +54,8 @@ Json to_status(const ApiError& error) {
     details["kind"] = error.subject->kind;
   }
   for (const FieldError& cause : error.causes) {
-    details["causes"].push_back({{"reason", to_string(cause.reason)},
-                                 {"message", cause.message},
-                                 {"field", cause.field}});
+    details["causes"].push_back(
+        {{"reason", to_string(cause.reason)}, {"message", cause.message}, {"field", cause.field}});
   }
   if (error.retry_after_seconds > 0) details["retryAfterSeconds"] = error.retry_after_seconds;
   if (!details.empty()) status["details"] = std::move(details);

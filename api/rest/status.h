@@ -1,10 +1,10 @@
 // The one place where errors become Kubernetes' Status.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <exception>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "api/kinds/errors.h"
 #include "api/kinds/kind.h"

@@ -1,10 +1,10 @@
 // Tables of objects: Kubernetes' meta.k8s.io Table, and the aligned text that kubectl makes of it.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "api/kinds/kind.h"
 #include "api/kinds/times.h"
@@ -19,7 +19,8 @@ nlohmann::json column_definitions(const Kind& kind);
 // What goes into a row beside its cells: metadata (default), the whole object, or nothing
 // (Kubernetes: the parameter includeObject).
 enum class RowObject { metadata, object, none };
-nlohmann::json table_row(const Kind& kind, const nlohmann::json& object, RowObject include, Time now);
+nlohmann::json table_row(const Kind& kind, const nlohmann::json& object, RowObject include,
+                         Time now);
 
 // Lines of text with columns as wide as their widest cell, as kubectl prints them.
 class TextTable {

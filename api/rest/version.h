@@ -5,8 +5,8 @@
 
 namespace virtset::api {
 
-// Kubernetes' version.Info. The minor version is the one whose conventions are served; kubectl chooses
-// its own behaviour by it.
+// Kubernetes' version.Info. The minor version is the one whose conventions are served; kubectl
+// chooses its own behaviour by it.
 nlohmann::json version_document();
 
 }  // namespace virtset::api

@@ -29,7 +29,8 @@ std::int64_t number(std::string_view text, const char* what) {
   return value;
 }
 
-// Kubernetes: without timeoutSeconds a watch ends after 30 to 60 minutes, so that not all end at once.
+// Kubernetes: without timeoutSeconds a watch ends after 30 to 60 minutes, so that not all end at
+// once.
 seconds random_timeout() {
   static std::minstd_rand random{std::random_device{}()};
   return seconds(1800 + random() % 1800);
@@ -78,9 +79,9 @@ class WatchStream final : public BodyStream {
         position_(options.initial_objects ? store.revision() : options.since) {
     if (options_.initial_objects) {
       const Kind& kind = filter_.kind();
-      initial_ = store_.list(kind.group, kind.kind,
-                             filter_.ns() ? std::optional<std::string_view>(*filter_.ns())
-                                          : std::nullopt);
+      initial_ =
+          store_.list(kind.group, kind.kind,
+                      filter_.ns() ? std::optional<std::string_view>(*filter_.ns()) : std::nullopt);
     }
     subscription_ = store_.feed().subscribe([this](const store::Change& change) {
       const store::Key& key = change.object->key();
@@ -108,8 +109,9 @@ class WatchStream final : public BodyStream {
     for (int step = 0; step < steps_per_turn && out.size() < chunk; ++step) {
       // Only what is still held can be sent; see WatchFeed.
       if (!store_.feed().holds(position_)) {
-        send("ERROR", to_status(expired("too old resource version: " + std::to_string(position_) +
-                                        " (" + std::to_string(store_.revision()) + ")")),
+        send("ERROR",
+             to_status(expired("too old resource version: " + std::to_string(position_) + " (" +
+                               std::to_string(store_.revision()) + ")")),
              out);
         return State::end;
       }

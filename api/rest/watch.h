@@ -9,10 +9,10 @@
 namespace virtset::api {
 
 // Reads resourceVersion, timeoutSeconds, allowWatchBookmarks and sendInitialEvents. Without a
-// resourceVersion, or with 0, it begins with the present objects as ADDED. A watcher that falls so far
-// behind that changes it has not seen are forgotten gets an ERROR of code 410 and the end, as does one
-// that asks for a revision that is forgotten or has not been. Throws ApiError for parameters that make
-// no sense. The store and the scheduler must outlive the response's stream.
+// resourceVersion, or with 0, it begins with the present objects as ADDED. A watcher that falls so
+// far behind that changes it has not seen are forgotten gets an ERROR of code 410 and the end, as
+// does one that asks for a revision that is forgotten or has not been. Throws ApiError for
+// parameters that make no sense. The store and the scheduler must outlive the response's stream.
 Response watch_response(store::Store& store, Scheduler& scheduler, ObjectFilter filter,
                         Rendering rendering, const Request& request);
 

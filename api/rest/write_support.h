@@ -1,12 +1,12 @@
 // What the writing verbs share.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "api/kinds/admission.h"
 #include "api/rest/rendering.h"

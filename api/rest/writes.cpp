@@ -16,7 +16,10 @@ using Mutation = store::Store::Mutation;
 std::shared_ptr<PendingWrite> pend(const WriteContext& context) {
   return std::make_shared<PendingWrite>(
       PendingWrite{Rendering::of(context.request, *context.path.kind, context.path.version),
-                   context.request, context.respond, context.scheduler, {}});
+                   context.request,
+                   context.respond,
+                   context.scheduler,
+                   {}});
 }
 
 void require_namespace(const store::Store& store, const ResourcePath& path) {
@@ -87,8 +90,8 @@ DeleteOptions read_delete_options(const Request& request, bool& dry_run) {
     if (options.policy) {
       throw bad_request("orphanDependents and propagationPolicy cannot be given together");
     }
-    options.policy = orphan == true || orphan == "true" ? Propagation::orphan
-                                                        : Propagation::background;
+    options.policy =
+        orphan == true || orphan == "true" ? Propagation::orphan : Propagation::background;
   }
   if (const Json grace = value("gracePeriodSeconds"); !grace.is_null()) {
     const std::string digits = grace.is_string() ? text(grace) : grace.dump();
@@ -150,7 +153,8 @@ void create_object(const WriteContext& context) {
 void replace_object(const WriteContext& context) {
   const Json body = parse_body(context.request.content_type, context.request.body);
   const Kind& kind = *context.path.kind;
-  // Kubernetes: an unconditional update is refused for custom resources; it loses what others wrote.
+  // Kubernetes: an unconditional update is refused for custom resources; it loses what others
+  // wrote.
   if (!kind.group.empty() && text(member(body, "metadata", "resourceVersion")).empty() &&
       context.store.get(context.path.key())) {
     throw invalid(kind, context.path.name,
@@ -172,7 +176,8 @@ void delete_object(const WriteContext& context) {
   const ResourcePath path = context.path;
   auto pending = pend(context);
   const auto removes = std::make_shared<bool>(false);
-  auto mutate = [path, options, removes, now = context.scheduler.now()](const store::Object* current) {
+  auto mutate = [path, options, removes,
+                 now = context.scheduler.now()](const store::Object* current) {
     if (!current) throw not_found(*path.kind, path.name);
     const Json& document = *current->document();
     if (const auto why = path.kind->rules->refuses_deletion(document)) {
@@ -191,8 +196,7 @@ void delete_object(const WriteContext& context) {
                          ") does not match the ResourceVersion in record (" +
                          std::to_string(current->revision()) + ")");
     }
-    Mutation mutation =
-        begin_deletion(document, options.policy, options.grace_period_seconds, now);
+    Mutation mutation = begin_deletion(document, options.policy, options.grace_period_seconds, now);
     *removes = mutation.type == Mutation::Type::remove;
     return mutation;
   };

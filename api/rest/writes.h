@@ -1,6 +1,7 @@
 // The verbs that change objects: create, replace, patch, delete, and scale.
 //
-// Each decides inside Store::write, looking at the object as it is, and answers when that is durable.
+// Each decides inside Store::write, looking at the object as it is, and answers when that is
+// durable.
 #pragma once
 
 #include "api/rest/message.h"
@@ -19,7 +20,8 @@ struct WriteContext {
   const Respond& respond;
 };
 
-// All throw ApiError for a request that is wrong in itself; what is wrong about the object is answered.
+// All throw ApiError for a request that is wrong in itself; what is wrong about the object is
+// answered.
 void create_object(const WriteContext& context);
 void replace_object(const WriteContext& context);
 void patch_object(const WriteContext& context);

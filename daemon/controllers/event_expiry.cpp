@@ -68,16 +68,18 @@ void EventExpiry::expire() {
     --left;
     try {
       store_.write(
-          it->second, [](const store::Object*) { return store::Store::Mutation::remove(); }, nullptr);
+          it->second, [](const store::Object*) { return store::Store::Mutation::remove(); },
+          nullptr);
     } catch (const store::Overloaded&) {
       break;
     }
   }
   if (by_age_.empty()) return;
   // What has expired and is still there is being removed, or could not be.
-  const auto until_next = std::max(std::chrono::ceil<std::chrono::milliseconds>(
-                                       by_age_.begin()->first + options_.lifetime - scheduler_.now()),
-                                   std::chrono::milliseconds(0));
+  const auto until_next =
+      std::max(std::chrono::ceil<std::chrono::milliseconds>(by_age_.begin()->first +
+                                                            options_.lifetime - scheduler_.now()),
+               std::chrono::milliseconds(0));
   timer_ = scheduler_.after(left == 0 ? std::chrono::milliseconds(10) : until_next + rounding,
                             [this] { expire(); });
 }

@@ -1,11 +1,12 @@
-// Forgets events: an hour after they happened last, or sooner if there are too many. Loop thread only.
+// Forgets events: an hour after they happened last, or sooner if there are too many. Loop thread
+// only.
 #pragma once
 
 #include <map>
 #include <memory>
 
-#include "daemon/controller.h"
 #include "api/rest/scheduler.h"
+#include "daemon/controller.h"
 
 namespace virtset {
 

@@ -88,7 +88,8 @@ void GarbageCollector::observe(const store::Change& change) {
   if (owners_changed || deleting) queue_.add(object.key());
   // Those that it has left may wait for that.
   if (owners_changed && change.previous) look_at_owners(*change.previous);
-  const bool begins = deleting && change.previous && !api::is_deleting(*change.previous->document());
+  const bool begins =
+      deleting && change.previous && !api::is_deleting(*change.previous->document());
   if (begins) look_at_dependents(object.uid());
 }
 
@@ -178,13 +179,13 @@ Mutation GarbageCollector::next_step(const store::Object& object) const {
   if (lost.empty()) return deleting ? finish_deletion(object) : Mutation::nothing();
   if (kept) return api::put_or_finish(without_owners(*document, lost));
   const bool foreground = waited_for && dependents_.contains(object.uid());
-  return api::begin_deletion(*document,
-                             foreground ? std::optional(api::Propagation::foreground) : std::nullopt,
-                             std::nullopt, scheduler_.now());
+  return api::begin_deletion(
+      *document, foreground ? std::optional(api::Propagation::foreground) : std::nullopt,
+      std::nullopt, scheduler_.now());
 }
 
-// Orphaning is over when all have let go, foreground deletion when those that block it are gone; the
-// change of each leads back here.
+// Orphaning is over when all have let go, foreground deletion when those that block it are gone;
+// the change of each leads back here.
 Mutation GarbageCollector::finish_deletion(const store::Object& owner) const {
   const auto document = owner.document();
   const bool orphans = api::has_finalizer(*document, api::orphan_finalizer);

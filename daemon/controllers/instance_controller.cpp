@@ -41,8 +41,8 @@ api::InstanceSpec InstanceController::Look::spec() const {
 
 void InstanceController::start() {
   const auto objects = parts_.store.list(api::kubevirt_group, api::instance_kind);
-  // The status of one whose address was given back, and to another, names it until the object is gone.
-  // The other is the one that is not being deleted, or else the one that was written later.
+  // The status of one whose address was given back, and to another, names it until the object is
+  // gone. The other is the one that is not being deleted, or else the one that was written later.
   std::map<std::pair<bool, store::Revision>, store::ObjectPtr> order;
   for (const auto& object : objects) {
     order.emplace(std::pair(!api::is_deleting(*object->document()), object->revision()), object);
@@ -58,8 +58,7 @@ void InstanceController::take_in(const store::Object& object) {
   const auto document = object.document();
   Runtime& runtime = runtime_of(object);
   if (api::is_final(runtime.phase)) return;
-  const api::InstanceSpec spec =
-      api::read_instance_spec((*document)["spec"], object.key().name);
+  const api::InstanceSpec spec = api::read_instance_spec((*document)["spec"], object.key().name);
   for (const Json& interface : api::member(*document, "status", "interfaces")) {
     parts_.network.addresses().restore(object.uid() + "/" + api::text(interface["name"]),
                                        api::text(api::member(interface, "mac")),
@@ -79,8 +78,7 @@ void InstanceController::take_in(const store::Object& object) {
     puller_.restore({source->image, images::parse_pull_policy(source->pull_policy, source->image),
                      source->path},
                     static_cast<int>(api::integer(api::member(failure, "consecutiveFailCount"), 1)),
-                    *retry_at,
-                    api::text(api::member(failure, "message")));
+                    *retry_at, api::text(api::member(failure, "message")));
   }
 }
 

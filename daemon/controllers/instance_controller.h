@@ -1,5 +1,5 @@
-// Runs virtual machine instances: Pending -> Scheduling -> Scheduled -> Running -> Succeeded | Failed,
-// and deletion backwards. Loop thread only.
+// Runs virtual machine instances: Pending -> Scheduling -> Scheduled -> Running -> Succeeded |
+// Failed, and deletion backwards. Loop thread only.
 //
 //   Pending     it has no slot yet: its set is at count, or the host is full
 //   Scheduling  its images are being got
@@ -7,8 +7,8 @@
 //   Running     its domain is there
 //
 // Where an instance is found after a crash follows from its phase and from what is there: before
-// Scheduled no start was ever ordered; at Scheduled one may have been, and the hypervisor's list says
-// whether it came through; at Running an absent domain has died.
+// Scheduled no start was ever ordered; at Scheduled one may have been, and the hypervisor's list
+// says whether it came through; at Running an absent domain has died.
 #pragma once
 
 #include <atomic>
@@ -91,32 +91,32 @@ class InstanceController final : public Controller {
     // Under way; each asks for another look when it is done.
     bool job = false;
     bool writing = false;
-    // Set when it is deleted: a job that waits for its turn then does nothing. The only thing here that
-    // other threads see.
+    // Set when it is deleted: a job that waits for its turn then does nothing. The only thing here
+    // that other threads see.
     std::shared_ptr<std::atomic<bool>> abandoned = std::make_shared<std::atomic<bool>>(false);
 
     // On the way to a domain.
-    std::map<std::string, images::ContainerDisk> images;             // by disk
-    std::optional<std::map<std::string, images::MadeDisk>> disks;    // by disk
-    bool start_abandoned = false;   // it was never ordered, although the phase is Scheduled
-    bool start_ordered = false;     // successfully; its event is on the way or was seen
-    unsigned believe_from = 0;      // a list of the hypervisor before this one says nothing about it
-    std::string last_trouble;       // what was told last, so that it is told once
+    std::map<std::string, images::ContainerDisk> images;           // by disk
+    std::optional<std::map<std::string, images::MadeDisk>> disks;  // by disk
+    bool start_abandoned = false;  // it was never ordered, although the phase is Scheduled
+    bool start_ordered = false;    // successfully; its event is on the way or was seen
+    unsigned believe_from = 0;     // a list of the hypervisor before this one says nothing about it
+    std::string last_trouble;      // what was told last, so that it is told once
     std::optional<api::Scheduler::SteadyTime> ask_at;  // word of the domain is overdue then
     std::chrono::milliseconds patience{0};
 
     // While it runs.
     std::unique_ptr<Probe> readiness;
     std::unique_ptr<Probe> liveness;
-    bool is_ready = false;          // what the readiness probe says
-    bool is_dead = false;           // what the liveness probe says
+    bool is_ready = false;  // what the readiness probe says
+    bool is_dead = false;   // what the liveness probe says
 
     // On the way out.
     bool asked_to_shut_down = false;
     int asked_times = 0;
     api::Scheduler::SteadyTime asked_last;
     std::optional<api::Scheduler::SteadyTime> stopping_since;  // for another reason than deletion
-    bool cleaned = false;           // it has neither disks nor addresses any more
+    bool cleaned = false;  // it has neither disks nor addresses any more
   };
   // One look: the stored instance and what is known of it.
   struct Look {
@@ -151,7 +151,8 @@ class InstanceController final : public Controller {
   bool has_addresses(Look& look, const api::InstanceSpec& spec);
   bool make_disks(Look& look, const api::InstanceSpec& spec);
   void order_start(Look& look, const api::InstanceSpec& spec);
-  void start_finished(const store::Key& key, const std::string& uid, Result<std::monostate>& result);
+  void start_finished(const store::Key& key, const std::string& uid,
+                      Result<std::monostate>& result);
   hypervisor::Domain describe(const Look& look, const api::InstanceSpec& spec) const;
   store::Json scheduled_status(const Look& look, const api::InstanceSpec& spec) const;
 

@@ -52,8 +52,7 @@ void InstanceController::keep_running(Look& look) {
     status["currentCPUTopology"] = {
         {"sockets", spec.sockets}, {"cores", spec.cores}, {"threads", spec.threads}};
     const Json guest = api::member(look.document(), "spec", "domain", "memory", "guest");
-    status["memory"] = {
-        {"guestAtBoot", guest}, {"guestCurrent", guest}, {"guestRequested", guest}};
+    status["memory"] = {{"guestAtBoot", guest}, {"guestCurrent", guest}, {"guestRequested", guest}};
     status["machine"] = {{"type", spec.machine}};
     if (!spec.disks.empty()) status["volumeStatus"] = volume_status(spec);
   }
@@ -101,10 +100,10 @@ void InstanceController::set_running_conditions(const Look& look, Json& status) 
   } else {
     api::remove_condition(status, "AgentConnected");
   }
-  api::set_condition(status,
-                     {"LiveMigratable", false, "HostNotLiveMigratable",
-                      "there is no other host to migrate to"},
-                     now);
+  api::set_condition(
+      status,
+      {"LiveMigratable", false, "HostNotLiveMigratable", "there is no other host to migrate to"},
+      now);
 }
 
 // Once per run of the daemon and domain.

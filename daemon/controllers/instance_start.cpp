@@ -60,7 +60,8 @@ void InstanceController::go_forward(Look& look) {
   }
   if (look.runtime.start_ordered) {
     // Its event is on the way, unless a list that is newer than the start does not have it.
-    if (!parts_.domains.synced() || parts_.domains.generation() <= look.runtime.believe_from) return;
+    if (!parts_.domains.synced() || parts_.domains.generation() <= look.runtime.believe_from)
+      return;
     look.runtime.start_ordered = false;
     look.runtime.disks.reset();
   }
@@ -69,9 +70,9 @@ void InstanceController::go_forward(Look& look) {
 
 void InstanceController::prepare_and_start(Look& look) {
   if (!parts_.domains.synced()) {
-    report_waiting(look,
-                   {"Synchronized", false, "HypervisorUnavailable", parts_.domains.why_not_synced()},
-                   true);
+    report_waiting(
+        look, {"Synchronized", false, "HypervisorUnavailable", parts_.domains.why_not_synced()},
+        true);
     return;
   }
   // A start whose outcome is not known yet must not be ordered again.
@@ -92,8 +93,8 @@ void InstanceController::prepare_and_start(Look& look) {
 }
 
 bool InstanceController::may_try_again(Look& look) {
-  const auto retry_at = api::parse_time(
-      api::text(api::member(look.status(), "startFailure", "retryAfterTimestamp")));
+  const auto retry_at =
+      api::parse_time(api::text(api::member(look.status(), "startFailure", "retryAfterTimestamp")));
   // An image has its own back-off, in the puller.
   if (!retry_at || api::member(look.status(), "startFailure").contains("image")) return true;
   const auto left = *retry_at - parts_.scheduler.now();
@@ -109,8 +110,8 @@ bool InstanceController::has_slot(Look& look, const api::InstanceSpec& spec) {
                                     spec.memory_request_bytes + options_.memory_overhead});
   if (!refusal) return true;
   report_waiting(look,
-                 {"PodScheduled", false, refusal->set_is_full ? "WaitingForReplica" : "Unschedulable",
-                  refusal->message},
+                 {"PodScheduled", false,
+                  refusal->set_is_full ? "WaitingForReplica" : "Unschedulable", refusal->message},
                  !refusal->set_is_full);
   return false;
 }
@@ -167,8 +168,8 @@ bool InstanceController::has_images(Look& look, const api::InstanceSpec& spec) {
 bool InstanceController::has_addresses(Look& look, const api::InstanceSpec& spec) {
   if (spec.interfaces.empty()) return true;
   if (!parts_.network.ready()) {
-    report_waiting(look,
-                   {"Synchronized", false, "NetworkNotReady", parts_.network.why_not_ready()}, true);
+    report_waiting(look, {"Synchronized", false, "NetworkNotReady", parts_.network.why_not_ready()},
+                   true);
     return false;
   }
   AddressPool& addresses = parts_.network.addresses();
@@ -177,8 +178,9 @@ bool InstanceController::has_addresses(Look& look, const api::InstanceSpec& spec
     if (addresses.lease(owner, interface.mac)) continue;
     const bool taken = !interface.mac.empty() && !addresses.owner_of(interface.mac).empty();
     report_failure(look, "FailedAddress",
-                   taken ? "the MAC address " + interface.mac + " is in use by another instance"
-                         : "the pod network has no free address; make it larger with --network-cidr");
+                   taken
+                       ? "the MAC address " + interface.mac + " is in use by another instance"
+                       : "the pod network has no free address; make it larger with --network-cidr");
     return false;
   }
   return true;
@@ -208,8 +210,8 @@ bool InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
         if (*abandoned) throw Abandoned();
         return images.make_disks(uid, plan);
       },
-      [this, key = look.key, uid = look.runtime.uid](
-          Result<std::map<std::string, images::MadeDisk>>& result) {
+      [this, key = look.key,
+       uid = look.runtime.uid](Result<std::map<std::string, images::MadeDisk>>& result) {
         const auto it = runtimes_.find(key);
         if (it == runtimes_.end() || it->second.uid != uid) return;
         Runtime& runtime = it->second;
@@ -241,9 +243,10 @@ bool InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
 Json InstanceController::scheduled_status(const Look& look, const api::InstanceSpec& spec) const {
   const auto now = parts_.scheduler.now();
   Json status = look.status();
-  api::enter_phase(status, Phase::pending,
-                   api::parse_time(look.document()["metadata"]["creationTimestamp"].get<std::string>())
-                       .value_or(now));
+  api::enter_phase(
+      status, Phase::pending,
+      api::parse_time(look.document()["metadata"]["creationTimestamp"].get<std::string>())
+          .value_or(now));
   api::enter_phase(status, Phase::scheduling, now);
   api::enter_phase(status, Phase::scheduled, now);
   status["nodeName"] = options_.node_name;
@@ -278,12 +281,12 @@ hypervisor::Domain InstanceController::describe(const Look& look,
   domain.rng = spec.rng;
   for (const api::DiskSpec& disk : spec.disks) {
     const images::MadeDisk& made = look.runtime.disks->at(disk.name);
-    hypervisor::Disk device{.name = disk.name,
-                            .device = disk.cdrom ? hypervisor::Disk::Device::cdrom
-                                                 : hypervisor::Disk::Device::disk,
-                            .bus = disk.bus,
-                            .path = made.file,
-                            .format = made.format};
+    hypervisor::Disk device{
+        .name = disk.name,
+        .device = disk.cdrom ? hypervisor::Disk::Device::cdrom : hypervisor::Disk::Device::disk,
+        .bus = disk.bus,
+        .path = made.file,
+        .format = made.format};
     if (!made.backing_file.empty()) {
       device.backing = hypervisor::Backing{made.backing_file, made.backing_format};
     }

@@ -30,15 +30,17 @@ void InstanceController::write_status(const Look& look, Json status,
     return;
   }
   const std::string uid = look.object->uid();
-  write(look, [uid, status = std::move(status),
-               node = options_.node_name](Json document) {
-    // KubeVirt: the label comes with the node.
-    if (status.contains("nodeName")) {
-      document["metadata"]["labels"]["kubevirt.io/nodeName"] = node;
-    }
-    document["status"] = status;
-    return document;
-  }, std::move(written));
+  write(
+      look,
+      [uid, status = std::move(status), node = options_.node_name](Json document) {
+        // KubeVirt: the label comes with the node.
+        if (status.contains("nodeName")) {
+          document["metadata"]["labels"]["kubevirt.io/nodeName"] = node;
+        }
+        document["status"] = status;
+        return document;
+      },
+      std::move(written));
 }
 
 // Changes the stored instance, unless it is another one of its name by now.
@@ -94,10 +96,9 @@ void InstanceController::report_failure(Look& look, const std::string& reason,
                                         const std::string& message) {
   const auto now = parts_.scheduler.now();
   Json status = look.status();
-  const int failures =
-      static_cast<int>(
-          api::integer(api::member(status, "startFailure", "consecutiveFailCount"), 0)) +
-      1;
+  const int failures = static_cast<int>(api::integer(
+                           api::member(status, "startFailure", "consecutiveFailCount"), 0)) +
+                       1;
   auto delay = options_.first_back_off;
   for (int i = 1; i < failures && delay < options_.longest_back_off; ++i) delay *= 2;
   delay = std::min(delay, options_.longest_back_off);
@@ -105,9 +106,8 @@ void InstanceController::report_failure(Look& look, const std::string& reason,
                             {"retryAfterTimestamp", api::format_time(now + delay)},
                             {"message", message}};
   api::set_condition(status, {"Synchronized", false, reason, message}, now);
-  api::set_condition(status,
-                     {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
-                     now);
+  api::set_condition(
+      status, {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"}, now);
   record(look, EventType::warning, reason, message);
   queue_.add_after(look.key, std::chrono::duration_cast<WorkQueue::Duration>(delay));
   write_status(look, std::move(status));

@@ -44,18 +44,17 @@ void InstanceController::finish(Look& look, const DomainEnd& end) {
   for (const char* condition : {"Paused", "AgentConnected", "Synchronized", "LiveMigratable"}) {
     api::remove_condition(status, condition);
   }
-  api::set_condition(status,
-                     {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
-                     now);
+  api::set_condition(
+      status, {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"}, now);
   write_status(look, std::move(status),
                [this, object = look.object, phase] { record_end(*object, phase); });
 }
 
 void InstanceController::record_end(const store::Object& object, Phase phase) const {
   const bool failed = phase == Phase::failed;
-  parts_.events.record(object, failed ? EventType::warning : EventType::normal, "virtset", "Stopped",
-                       failed ? "The VirtualMachineInstance crashed."
-                              : "The VirtualMachineInstance was shut down.");
+  parts_.events.record(
+      object, failed ? EventType::warning : EventType::normal, "virtset", "Stopped",
+      failed ? "The VirtualMachineInstance crashed." : "The VirtualMachineInstance was shut down.");
 }
 
 // Asks the guest to power off, and again, until the time is up; then ends the domain.
@@ -64,8 +63,8 @@ void InstanceController::stop_domain(Look& look, api::Scheduler::Duration time_l
   const auto now = parts_.scheduler.steady_now();
   const bool time_is_up = time_left <= api::Scheduler::Duration(0);
   if (!time_is_up && runtime.asked_to_shut_down && now - runtime.asked_last < ask_again_after) {
-    const auto until_next = std::chrono::ceil<api::Scheduler::Duration>(
-        ask_again_after - (now - runtime.asked_last));
+    const auto until_next =
+        std::chrono::ceil<api::Scheduler::Duration>(ask_again_after - (now - runtime.asked_last));
     queue_.add_after(look.key, std::min(until_next, time_left));
     return;
   }
@@ -120,12 +119,10 @@ void InstanceController::tear_down(Look& look) {
   if (look.domain && !look.domain->process_exited) {
     const Json& metadata = look.document()["metadata"];
     const auto spec_grace = look.spec().grace_period.count();
-    const auto grace =
-        std::min<std::int64_t>(spec_grace, api::integer(api::member(metadata,
-                                                                    "deletionGracePeriodSeconds"),
-                                                        spec_grace));
-    const auto since = api::parse_time(api::text(metadata["deletionTimestamp"]))
-                           .value_or(parts_.scheduler.now());
+    const auto grace = std::min<std::int64_t>(
+        spec_grace, api::integer(api::member(metadata, "deletionGracePeriodSeconds"), spec_grace));
+    const auto since =
+        api::parse_time(api::text(metadata["deletionTimestamp"])).value_or(parts_.scheduler.now());
     const auto left = since + std::chrono::seconds(grace) - parts_.scheduler.now();
     // A clock that was set back must not keep it for longer than it was given.
     stop_domain(look, std::min(std::chrono::ceil<api::Scheduler::Duration>(left),
@@ -144,10 +141,9 @@ void InstanceController::tear_down(Look& look) {
        (!look.runtime.start_ordered || parts_.domains.generation() > look.runtime.believe_from));
   if (!known_absent) {
     if (!parts_.domains.synced()) {
-      report_waiting(look,
-                     {"Synchronized", false, "HypervisorUnavailable",
-                      parts_.domains.why_not_synced()},
-                     true);
+      report_waiting(
+          look, {"Synchronized", false, "HypervisorUnavailable", parts_.domains.why_not_synced()},
+          true);
     }
     return;
   }

@@ -70,8 +70,8 @@ void NamespaceController::reconcile(const store::Key& key) {
     return;
   }
   // Writes of one look that fail together are one failure.
-  const auto done = [this, key, failed = std::make_shared<bool>(false)](
-                        const Store::Outcome& outcome) {
+  const auto done = [this, key,
+                     failed = std::make_shared<bool>(false)](const Store::Outcome& outcome) {
     if (outcome.error && !std::exchange(*failed, true)) queue_.retry(key);
   };
   try {

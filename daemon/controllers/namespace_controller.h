@@ -1,5 +1,5 @@
-// Namespaces: one called default is always there, and a deleted one goes with all that is in it. Loop
-// thread only.
+// Namespaces: one called default is always there, and a deleted one goes with all that is in it.
+// Loop thread only.
 #pragma once
 
 #include <set>

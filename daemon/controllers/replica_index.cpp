@@ -17,8 +17,7 @@ Replica read(const store::Object& instance) {
   const json& status = api::member(*document, "status");
   const json& ready = api::find_condition(status, "Ready");
   Replica replica{.key = instance.key(), .uid = instance.uid()};
-  const bool process_gone =
-      api::text(api::member(ready, "reason")) == api::reason_process_gone;
+  const bool process_gone = api::text(api::member(ready, "reason")) == api::reason_process_gone;
   if (api::is_deleting(*document)) {
     replica.state = Replica::State::deleting;
   } else if (api::is_final(api::phase_of(*document)) || process_gone) {

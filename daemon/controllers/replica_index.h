@@ -16,15 +16,15 @@ namespace virtset {
 struct Replica {
   store::Key key;
   std::string uid;
-  // KubeVirt: an active one is neither final nor being deleted nor has its launcher gone; a finished
-  // one is final, or has its launcher gone, and is not being deleted.
+  // KubeVirt: an active one is neither final nor being deleted nor has its launcher gone; a
+  // finished one is final, or has its launcher gone, and is not being deleted.
   enum class State { active, finished, deleting };
   State state = State::active;
   bool ready = false;
-  std::string created;         // RFC 3339, which sorts by time
-  api::Time running_since{};   // the epoch if it never ran
+  std::string created;        // RFC 3339, which sorts by time
+  api::Time running_since{};  // the epoch if it never ran
   std::size_t label_hash = 0;
-  std::string owner;           // uid of the managing owner, empty if there is none
+  std::string owner;  // uid of the managing owner, empty if there is none
 };
 
 // The replicas of one set.
@@ -38,8 +38,8 @@ struct Members {
 
 class ReplicaIndex {
  public:
-  // Takes in an instance as it is now, or was before it was deleted. Returns the uids of the owners,
-  // before and now, whose members changed.
+  // Takes in an instance as it is now, or was before it was deleted. Returns the uids of the
+  // owners, before and now, whose members changed.
   std::set<std::string> update(const store::Object& instance);
   std::set<std::string> remove(const store::Object& instance);
 
@@ -57,8 +57,8 @@ class ReplicaIndex {
   };
   std::optional<Known> take_out(const store::Key& instance);
 
-  store::KeyMap<std::string> owners_;                              // of every instance
-  std::map<std::string, Members> members_;                         // by uid of the set
+  store::KeyMap<std::string> owners_;                             // of every instance
+  std::map<std::string, Members> members_;                        // by uid of the set
   std::map<std::string, std::map<store::Key, Replica>> orphans_;  // by namespace
 };
 

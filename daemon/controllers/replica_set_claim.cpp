@@ -8,8 +8,9 @@ namespace virtset {
 using store::Json;
 using store::Store;
 
-// Lets go of replicas that the selector does not find any more, and adopts instances that it finds and
-// nobody manages. True if that changes anything: then the set is looked at again when it is done.
+// Lets go of replicas that the selector does not find any more, and adopts instances that it finds
+// and nobody manages. True if that changes anything: then the set is looked at again when it is
+// done.
 bool ReplicaSetController::claim(Look& look) {
   if (look.members) {
     for (const store::Key& key : std::exchange(look.members->unchecked, {})) {
@@ -48,12 +49,9 @@ void ReplicaSetController::adopt(Look& look, const store::Key& instance) {
   const auto candidate = store_.get(instance);
   if (!candidate) return;
   ++look.state.in_flight;
-  Json owner{{"apiVersion", "kubevirt.io/v1"},
-             {"kind", look.key.kind},
-             {"name", look.key.name},
-             {"uid", look.state.uid},
-             {"controller", true},
-             {"blockOwnerDeletion", true}};
+  Json owner{
+      {"apiVersion", "kubevirt.io/v1"}, {"kind", look.key.kind}, {"name", look.key.name},
+      {"uid", look.state.uid},          {"controller", true},    {"blockOwnerDeletion", true}};
   store_.write(
       instance,
       [this, uid = candidate->uid(), owner, set = look.key](const store::Object* current) {

@@ -106,9 +106,8 @@ bool ReplicaSetController::take_in_selector(Look& look) {
       }
       for (const auto& [key, orphan] : index_.orphans(look.key.ns)) {
         const auto instance = store_.get(key);
-        const bool matches =
-            instance &&
-            state.selector.matches(api::member(*instance->document(), "metadata", "labels"));
+        const bool matches = instance && state.selector.matches(api::member(*instance->document(),
+                                                                            "metadata", "labels"));
         if (matches) state.candidates.insert(key);
       }
     }
@@ -118,8 +117,9 @@ bool ReplicaSetController::take_in_selector(Look& look) {
   const bool usable = !state.selector_json.empty() && !labels.empty() &&
                       spec.contains("template") && state.selector.matches(labels);
   if (!usable && !state.complained) {
-    spdlog::error("{}/{}: the selector does not match the labels of the template; the set is left alone",
-                  look.key.ns, look.key.name);
+    spdlog::error(
+        "{}/{}: the selector does not match the labels of the template; the set is left alone",
+        look.key.ns, look.key.name);
   }
   state.complained = !usable;
   return usable;
@@ -138,7 +138,8 @@ void ReplicaSetController::reconcile(const store::Key& key) {
   const bool paused = is_paused(look.spec());
   if (!deleting && claim(look)) return;
 
-  Json status = api::member(*document, "status").is_object() ? (*document)["status"] : Json::object();
+  Json status =
+      api::member(*document, "status").is_object() ? (*document)["status"] : Json::object();
   const bool may_create = count_crashes(look, status);
   const std::size_t active = look.active();
   const std::size_t ready = look.ready();
@@ -152,8 +153,8 @@ void ReplicaSetController::reconcile(const store::Key& key) {
     if (!state.round) remove_finished(look);
     if (state.in_flight == 0) round_ended(key, state);
   } else if (held) {
-    queue_.add_after(key, std::chrono::ceil<WorkQueue::Duration>(state.hold_until -
-                                                                 scheduler_.steady_now()));
+    queue_.add_after(
+        key, std::chrono::ceil<WorkQueue::Duration>(state.hold_until - scheduler_.steady_now()));
   }
   // KubeVirt: the numbers are those from before this pass.
   if (active > 0 || status.contains("replicas")) status["replicas"] = active;
@@ -169,13 +170,12 @@ void ReplicaSetController::write_status(Look& look, Json status) {
   const bool paused = is_paused(look.spec());
   const bool said_paused = !api::find_condition(status, "ReplicaPaused").is_null();
   const bool said_failure = !api::find_condition(status, "ReplicaFailure").is_null();
-  // KubeVirt: conditions are removed, never set to False, and a failure that goes on keeps its first
-  // message.
+  // KubeVirt: conditions are removed, never set to False, and a failure that goes on keeps its
+  // first message.
   if (look.state.failure && !said_failure) {
-    api::set_condition(status,
-                       {"ReplicaFailure", true, look.state.failure->reason,
-                        look.state.failure->message},
-                       now);
+    api::set_condition(
+        status, {"ReplicaFailure", true, look.state.failure->reason, look.state.failure->message},
+        now);
   } else if (!look.state.failure && said_failure && look.state.in_flight == 0) {
     api::remove_condition(status, "ReplicaFailure");
   }
@@ -263,8 +263,8 @@ bool ReplicaSetController::count_crashes(Look& look, Json& status) {
   }
   if (count > 0) {
     const auto next = retry_at > now ? retry_at : retry_at + options_.stable;
-    queue_.add_after(look.key,
-                     std::chrono::ceil<WorkQueue::Duration>(next - now) + std::chrono::milliseconds(1));
+    queue_.add_after(look.key, std::chrono::ceil<WorkQueue::Duration>(next - now) +
+                                   std::chrono::milliseconds(1));
   }
   return retry_at <= now;
 }

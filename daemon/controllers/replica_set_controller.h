@@ -1,7 +1,7 @@
 // Keeps replica sets at count (KubeVirt: virtualmachinereplicaset-controller). Loop thread only.
 //
-// What differs from KubeVirt: replicas that die soon after their start are replaced ever more slowly,
-// and a set that shrinks loses those first that are not ready, then the newest.
+// What differs from KubeVirt: replicas that die soon after their start are replaced ever more
+// slowly, and a set that shrinks loses those first that are not ready, then the newest.
 #pragma once
 
 #include <map>
@@ -44,16 +44,16 @@ class ReplicaSetController final : public Controller {
     std::string uid;
     std::string selector_json;
     api::LabelSelector selector;
-    bool complained = false;             // about a selector that can never match
-    std::set<store::Key> candidates;     // instances that it might adopt
-    std::size_t in_flight = 0;           // writes of a pass that are not done
-    bool writing = false;                // its status; asks for another look when it is done
-    std::optional<Failure> round;        // the first error of the pass that is under way
-    std::optional<Failure> failure;      // of the last pass that is done
+    bool complained = false;          // about a selector that can never match
+    std::set<store::Key> candidates;  // instances that it might adopt
+    std::size_t in_flight = 0;        // writes of a pass that are not done
+    bool writing = false;             // its status; asks for another look when it is done
+    std::optional<Failure> round;     // the first error of the pass that is under way
+    std::optional<Failure> failure;   // of the last pass that is done
     // After a failure nothing is created or deleted before this time, unless the set is changed.
     api::Scheduler::SteadyTime hold_until{};
     std::int64_t held_generation = 0;
-    std::set<std::string> counted;       // uids of finished replicas that back-off has counted
+    std::set<std::string> counted;  // uids of finished replicas that back-off has counted
   };
   // One look at a set.
   struct Look {

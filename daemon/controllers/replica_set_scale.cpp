@@ -27,8 +27,8 @@ std::string what(const std::exception_ptr& error) {
 }  // namespace
 
 void ReplicaSetController::scale(Look& look, bool may_create) {
-  const auto wanted =
-      static_cast<std::size_t>(std::max<std::int64_t>(0, api::integer(api::member(look.spec(), "replicas"), 1)));
+  const auto wanted = static_cast<std::size_t>(
+      std::max<std::int64_t>(0, api::integer(api::member(look.spec(), "replicas"), 1)));
   const std::size_t active = look.active();
   if (active < wanted && may_create) {
     create(look, std::min(wanted - active, options_.burst));
@@ -98,7 +98,8 @@ bool ReplicaSetController::create_one(Look& look) {
           } else if (outcome.changed) {
             events_.record(*object, EventType::normal, component, "SuccessfulCreate",
                            "Started the virtual machine by creating the new virtual machine "
-                           "instance " + name);
+                           "instance " +
+                               name);
           }
           write_done(set, uid, std::move(failure));
         });
@@ -150,8 +151,8 @@ void ReplicaSetController::remove_one(Look& look, const Replica& replica, bool f
         replica.key,
         [this, uid = replica.uid, set = look.key, owner = look.state.uid,
          now = scheduler_.now()](const store::Object* current) {
-          // The gate before anything is destroyed: still this instance, still this set's, and the set
-          // is not paused.
+          // The gate before anything is destroyed: still this instance, still this set's, and the
+          // set is not paused.
           const auto fresh = store_.get(set);
           const bool allowed =
               current && current->uid() == uid && fresh && fresh->uid() == owner &&

@@ -1,5 +1,6 @@
-// What carries our mark and belongs to no instance is removed: domains whose start came through after
-// their instance was gone, disks of instances that ended while no daemon ran. Loop thread only.
+// What carries our mark and belongs to no instance is removed: domains whose start came through
+// after their instance was gone, disks of instances that ended while no daemon ran. Loop thread
+// only.
 #pragma once
 
 #include <set>

@@ -38,7 +38,8 @@ void start_event_loop() {
       throw_last("starting libvirt's event loop");
     }
     // A timer that never fires keeps the loop's poll() valid while there is nothing else in it.
-    virEventAddTimeout(-1, [](int, void*) {}, nullptr, nullptr);
+    virEventAddTimeout(
+        -1, [](int, void*) {}, nullptr, nullptr);
     std::thread(run).detach();
   });
 }

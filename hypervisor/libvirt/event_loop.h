@@ -1,4 +1,5 @@
-// libvirt's event loop, which is one per process: its default implementation on a thread of its own.
+// libvirt's event loop, which is one per process: its default implementation on a thread of its
+// own.
 #pragma once
 
 namespace virtset::hypervisor::libvirt {

@@ -116,14 +116,14 @@ class LibvirtHypervisor::Session {
  private:
   void observe(LibvirtHypervisor& owner) {
     virConnectPtr connection = connections_.front().get();
-    const int lifecycle = virConnectDomainEventRegisterAny(
-        connection, nullptr, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
-        VIR_DOMAIN_EVENT_CALLBACK(on_lifecycle), &owner, nullptr);
+    const int lifecycle =
+        virConnectDomainEventRegisterAny(connection, nullptr, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
+                                         VIR_DOMAIN_EVENT_CALLBACK(on_lifecycle), &owner, nullptr);
     check(lifecycle, "registering for domain events");
     callbacks_.push_back(lifecycle);
-    const int agent = virConnectDomainEventRegisterAny(
-        connection, nullptr, VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,
-        VIR_DOMAIN_EVENT_CALLBACK(on_agent), &owner, nullptr);
+    const int agent =
+        virConnectDomainEventRegisterAny(connection, nullptr, VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,
+                                         VIR_DOMAIN_EVENT_CALLBACK(on_agent), &owner, nullptr);
     if (agent >= 0) callbacks_.push_back(agent);
   }
 
@@ -434,8 +434,8 @@ void LibvirtHypervisor::shut_down(const std::string& uuid, Ask ask) {
   const Domain domain(virDomainLookupByUUIDString(connection.get(), uuid.c_str()));
   if (!domain) throw_last("looking for domain " + uuid);
   if (!is_there_and_ours(domain.get())) return;
-  const unsigned flags = ask == Ask::agent ? VIR_DOMAIN_SHUTDOWN_GUEST_AGENT
-                                           : VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN;
+  const unsigned flags =
+      ask == Ask::agent ? VIR_DOMAIN_SHUTDOWN_GUEST_AGENT : VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN;
   check(virDomainShutdownFlags(domain.get(), flags), "asking the guest to power off");
 }
 

@@ -70,7 +70,7 @@ class LibvirtHypervisor final : public Hypervisor {
   std::string why_closed_;
   std::set<std::string> ours_;  // UUIDs of domains whose events are told
   bool list_again_ = false;
-  bool listing_ = false;        // events are held back while the list is made
+  bool listing_ = false;  // events are held back while the list is made
   std::vector<Event> held_back_;
   std::deque<std::string> unknown_;  // UUIDs of domains that somebody started
 

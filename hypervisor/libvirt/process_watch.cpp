@@ -72,7 +72,7 @@ void ProcessWatch::add(const std::string& domain_name, const std::string& uuid) 
     return;
   }
   // Asked after the pidfd was opened: from here on the number cannot change hands unnoticed.
-  const Process process = fd >= 0 ? identify(pid, uuid)
+  const Process process = fd >= 0          ? identify(pid, uuid)
                           : error == ESRCH ? Process::dead
                                            : Process::another;
   if (process != Process::of_the_domain) {

@@ -1,6 +1,6 @@
-// A hypervisor of one map, for tests of the controllers. It promises what the real one does: events in
-// order, a start that may come through although its caller was told nothing, domains that outlive the
-// daemon. Its own tests are in tests/unit/fakes.
+// A hypervisor of one map, for tests of the controllers. It promises what the real one does: events
+// in order, a start that may come through although its caller was told nothing, domains that
+// outlive the daemon. Its own tests are in tests/unit/fakes.
 #pragma once
 
 #include <map>
@@ -62,8 +62,8 @@ class FakeHypervisor final : public hypervisor::Hypervisor {
   bool guests_obey = true;
 
   // What may happen to domains. Events are told as libvirt tells them.
-  void kill_process(const std::string& uuid);   // the pidfd sees it at once …
-  void notice_death(const std::string& uuid);   // … and libvirt later
+  void kill_process(const std::string& uuid);  // the pidfd sees it at once …
+  void notice_death(const std::string& uuid);  // … and libvirt later
   void power_off_guest(const std::string& uuid);
   void pause(const std::string& uuid, hypervisor::PauseReason reason);
   void resume(const std::string& uuid);

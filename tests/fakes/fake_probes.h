@@ -17,7 +17,8 @@ class FakeProbes final : public ProbeTransport {
   std::unique_ptr<Attempt> start(const api::ProbeSpec&, const std::string& address,
                                  Done done) override {
     ++attempts[address];
-    const bool answers = answers_by_default ? !silent.contains(address) : answering.contains(address);
+    const bool answers =
+        answers_by_default ? !silent.contains(address) : answering.contains(address);
     auto attempt = std::make_unique<FakeAttempt>();
     attempt->timer = scheduler_.after(std::chrono::milliseconds(1), [done, answers] {
       done(answers ? "" : "Connection refused");

@@ -16,7 +16,9 @@ struct PowerCutDisk::Impl {
   };
 
   static Handle* of(sqlite3_file* file) { return reinterpret_cast<Handle*>(file); }
-  static PowerCutDisk* disk_of(sqlite3_vfs* vfs) { return static_cast<PowerCutDisk*>(vfs->pAppData); }
+  static PowerCutDisk* disk_of(sqlite3_vfs* vfs) {
+    return static_cast<PowerCutDisk*>(vfs->pAppData);
+  }
 
   static int close(sqlite3_file* file) {
     of(file)->file.reset();
@@ -38,7 +40,8 @@ struct PowerCutDisk::Impl {
       data.resize(write.offset);
       return;
     }
-    if (data.size() < write.offset + write.data.size()) data.resize(write.offset + write.data.size());
+    if (data.size() < write.offset + write.data.size())
+      data.resize(write.offset + write.data.size());
     std::copy(write.data.begin(), write.data.end(),
               data.begin() + static_cast<std::ptrdiff_t>(write.offset));
   }
@@ -54,8 +57,9 @@ struct PowerCutDisk::Impl {
   }
 
   static int write(sqlite3_file* file, const void* data, int size, sqlite3_int64 offset) {
-    return change(file, {static_cast<std::size_t>(offset),
-                         std::string(static_cast<const char*>(data), static_cast<std::size_t>(size))});
+    return change(file,
+                  {static_cast<std::size_t>(offset),
+                   std::string(static_cast<const char*>(data), static_cast<std::size_t>(size))});
   }
 
   static int truncate(sqlite3_file* file, sqlite3_int64 size) {
@@ -91,16 +95,27 @@ struct PowerCutDisk::Impl {
 
   static int open(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int* out) {
     static const sqlite3_io_methods methods = {
-        2, close, read, write, truncate, sync, size,
+        2,
+        close,
+        read,
+        write,
+        truncate,
+        sync,
+        size,
         [](sqlite3_file*, int) { return SQLITE_OK; },  // lock
         [](sqlite3_file*, int) { return SQLITE_OK; },  // unlock
         [](sqlite3_file*, int* reserved) { return *reserved = 0, SQLITE_OK; },
         [](sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; },  // file control
         [](sqlite3_file*) { return 512; },
-        [](sqlite3_file*) { return 0; }, map_shared,
-        [](sqlite3_file*, int, int, int) { return SQLITE_OK; }, [](sqlite3_file*) {},
-        [](sqlite3_file* handle, int) { return of(handle)->file->shared_memory.clear(), SQLITE_OK; },
-        nullptr, nullptr};
+        [](sqlite3_file*) { return 0; },
+        map_shared,
+        [](sqlite3_file*, int, int, int) { return SQLITE_OK; },
+        [](sqlite3_file*) {},
+        [](sqlite3_file* handle, int) {
+          return of(handle)->file->shared_memory.clear(), SQLITE_OK;
+        },
+        nullptr,
+        nullptr};
     PowerCutDisk& disk = *disk_of(vfs);
     auto* handle = new (file) Handle{};
     handle->base.pMethods = &methods;
@@ -155,10 +170,9 @@ void PowerCutDisk::restart(unsigned seed) {
       for (std::size_t start = 0; start < std::max<std::size_t>(1, write.data.size());
            start += sector) {
         if (random() % 2) continue;
-        Impl::apply(file->durable, write.truncate
-                                       ? write
-                                       : Write{write.offset + start,
-                                               write.data.substr(start, sector)});
+        Impl::apply(
+            file->durable,
+            write.truncate ? write : Write{write.offset + start, write.data.substr(start, sector)});
       }
     }
     file->current = file->durable;

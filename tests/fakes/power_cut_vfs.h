@@ -1,5 +1,5 @@
-// A disk that can lose power at any write: an SQLite VFS in memory which keeps apart what was written
-// and what was synced.
+// A disk that can lose power at any write: an SQLite VFS in memory which keeps apart what was
+// written and what was synced.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ class PowerCutDisk {
   int operations() const { return operations_; }
   // After this many operations every further one fails, as with the power gone. -1: never.
   void cut_after(int operations) { cut_after_ = operations; }
-  // As after the power came back: of what was not synced, each block of 512 bytes is there or not, as
-  // the seed decides.
+  // As after the power came back: of what was not synced, each block of 512 bytes is there or not,
+  // as the seed decides.
   void restart(unsigned seed);
   // Every write fails as on a full disk, from now on or not any more.
   void fill(bool full) { full_ = full; }

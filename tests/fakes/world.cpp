@@ -20,14 +20,14 @@ Json instance_spec() {
 }  // namespace
 
 Json replica_set(const std::string& name, int replicas) {
-  return {{"apiVersion", "kubevirt.io/v1"},
-          {"kind", "VirtualMachineInstanceReplicaSet"},
-          {"metadata", {{"name", name}}},
-          {"spec",
-           {{"replicas", replicas},
-            {"selector", {{"matchLabels", {{"app", name}}}}},
-            {"template",
-             {{"metadata", {{"labels", {{"app", name}}}}}, {"spec", instance_spec()}}}}}};
+  return {
+      {"apiVersion", "kubevirt.io/v1"},
+      {"kind", "VirtualMachineInstanceReplicaSet"},
+      {"metadata", {{"name", name}}},
+      {"spec",
+       {{"replicas", replicas},
+        {"selector", {{"matchLabels", {{"app", name}}}}},
+        {"template", {{"metadata", {{"labels", {{"app", name}}}}}, {"spec", instance_spec()}}}}}};
 }
 
 Json instance(const std::string& name) {
@@ -111,10 +111,8 @@ void World::observe_hypervisor() {
               instance_controller->surroundings_changed();
             });
           },
-      .event =
-          [this, post](hypervisor::Event event) {
-            post([this, event] { domains->on_event(event); });
-          },
+      .event = [this, post](
+                   hypervisor::Event event) { post([this, event] { domains->on_event(event); }); },
   });
 }
 
@@ -182,19 +180,18 @@ void World::create_set(const std::string& name, int replicas, const Json& spec_p
   Json body = replica_set(name, replicas);
   if (!spec_patch.is_null()) body["spec"].merge_patch(spec_patch);
   int status = 0;
-  const Json answer = request(
-      "POST", "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets", body,
-      &status);
+  const Json answer =
+      request("POST", "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets",
+              body, &status);
   if (status != 201) throw std::runtime_error(answer.dump());
 }
 
 void World::scale(const std::string& set, int replicas) {
   int status = 0;
-  const Json answer =
-      request("PATCH",
-              "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets/" + set +
-                  "/scale",
-              {{"spec", {{"replicas", replicas}}}}, &status, "application/merge-patch+json");
+  const Json answer = request(
+      "PATCH",
+      "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets/" + set + "/scale",
+      {{"spec", {{"replicas", replicas}}}}, &status, "application/merge-patch+json");
   if (status != 200) throw std::runtime_error(answer.dump());
 }
 

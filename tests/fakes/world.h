@@ -1,5 +1,5 @@
-// A daemon of real controllers and a real store on a fake host, which can be killed and started again
-// at any moment. The disk, the host's domains and the disks of VMs live on.
+// A daemon of real controllers and a real store on a fake host, which can be killed and started
+// again at any moment. The disk, the host's domains and the disks of VMs live on.
 #pragma once
 
 #include <memory>

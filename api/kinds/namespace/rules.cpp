@@ -11,7 +11,8 @@ using Json = nlohmann::json;
 class NamespaceRules final : public KindRules {
  public:
   void complete_new(Json& object) const override {
-    // Kubernetes: this finalizer, which is the namespace's own kind of it, goes when all content has.
+    // Kubernetes: this finalizer, which is the namespace's own kind of it, goes when all content
+    // has.
     object["spec"]["finalizers"] = Json::array({"kubernetes"});
     object["status"]["phase"] = "Active";
     Json& labels = object["metadata"]["labels"];

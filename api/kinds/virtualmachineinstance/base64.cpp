@@ -14,10 +14,9 @@ std::optional<std::string> decode_base64(std::string_view encoded) {
   auto* out = reinterpret_cast<unsigned char*>(decoded.data());
   int written = 0;
   int rest = 0;
-  const int result =
-      EVP_DecodeUpdate(context.get(), out, &written,
-                       reinterpret_cast<const unsigned char*>(encoded.data()),
-                       static_cast<int>(encoded.size()));
+  const int result = EVP_DecodeUpdate(context.get(), out, &written,
+                                      reinterpret_cast<const unsigned char*>(encoded.data()),
+                                      static_cast<int>(encoded.size()));
   if (result < 0 || EVP_DecodeFinal(context.get(), out + written, &rest) < 0) return std::nullopt;
   decoded.resize(static_cast<std::size_t>(written + rest));
   return decoded;

@@ -40,8 +40,7 @@ void set_pull_policies(Json& spec) {
     Json& source = volume["containerDisk"];
     if (source.contains("imagePullPolicy")) continue;
     const auto policy = images::default_pull_policy(text(member(source, "image")));
-    source["imagePullPolicy"] =
-        policy == images::PullPolicy::always ? "Always" : "IfNotPresent";
+    source["imagePullPolicy"] = policy == images::PullPolicy::always ? "Always" : "IfNotPresent";
   }
 }
 

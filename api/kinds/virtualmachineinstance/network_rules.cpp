@@ -43,19 +43,22 @@ void validate_mac(const Json& interface, const std::string& field, FieldErrorLis
 void validate_interface(const Json& interface, const std::string& field, FieldErrorList& errors) {
   static const std::regex name_grammar("[A-Za-z0-9-_]+");
   if (!std::regex_match(text(interface["name"]), name_grammar)) {
-    errors.invalid(field + ".name",
-                   "Network interface name can only contain alphabetical characters, numbers, dashes "
-                   "(-) or underscores (_)");
+    errors.invalid(
+        field + ".name",
+        "Network interface name can only contain alphabetical characters, numbers, dashes "
+        "(-) or underscores (_)");
   }
-  const int bindings = (interface.contains("masquerade") ? 1 : 0) + (interface.contains("bridge") ? 1 : 0);
+  const int bindings =
+      (interface.contains("masquerade") ? 1 : 0) + (interface.contains("bridge") ? 1 : 0);
   if (bindings != 1) {
     errors.invalid(field, field + " must have exactly one binding: masquerade or bridge");
   }
   const std::string model = text(member(interface, "model"));
   if (!model.empty() && std::find(models.begin(), models.end(), model) == models.end()) {
-    errors.not_supported(field + ".model", "interface " + field + ".name uses model " + model +
-                                               " that is not supported: virtio, e1000, e1000e, igb, "
-                                               "ne2k_pci, pcnet, rtl8139");
+    errors.not_supported(field + ".model",
+                         "interface " + field + ".name uses model " + model +
+                             " that is not supported: virtio, e1000, e1000e, igb, "
+                             "ne2k_pci, pcnet, rtl8139");
   }
   validate_mac(interface, field + ".macAddress", errors);
 }
@@ -77,12 +80,14 @@ void validate_networks(const Json& spec, const std::string& path, FieldErrorList
     if (!networks[i].contains("pod")) {
       errors.required(field, "should have a network type");
     } else if (++pod_networks == 2) {
-      errors.duplicate(path + ".interfaces", "more than one interface is connected to a pod network in " +
-                                                 path + ".interfaces");
+      errors.duplicate(
+          path + ".interfaces",
+          "more than one interface is connected to a pod network in " + path + ".interfaces");
     }
     if (!seen.insert(name).second) {
-      errors.duplicate(field + ".name", "Network with name \"" + name + "\" already exists, every "
-                                        "network must have a unique name");
+      errors.duplicate(field + ".name", "Network with name \"" + name +
+                                            "\" already exists, every "
+                                            "network must have a unique name");
     }
     if (!interface_names.contains(name)) {
       errors.required(field + ".name", field + ".name '" + name + "' not found.");

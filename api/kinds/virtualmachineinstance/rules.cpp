@@ -17,9 +17,9 @@ using Json = nlohmann::json;
 
 // KubeVirt: labels that only the system sets.
 constexpr const char* reserved_labels[] = {
-    "kubevirt.io/created-by",   "kubevirt.io/migrationJobUID",
-    "kubevirt.io/nodeName",     "kubevirt.io/migrationTargetNodeName",
-    "kubevirt.io/schedulable",  "kubevirt.io/install-strategy"};
+    "kubevirt.io/created-by",  "kubevirt.io/migrationJobUID",
+    "kubevirt.io/nodeName",    "kubevirt.io/migrationTargetNodeName",
+    "kubevirt.io/schedulable", "kubevirt.io/install-strategy"};
 
 std::optional<Quantity> quantity(const Json& value) {
   return value.is_null() ? std::nullopt : Quantity::read(value);
@@ -65,19 +65,20 @@ void validate_cpu(const Json& domain, const std::string& path, FieldErrorList& e
   }
   static const std::regex model_name("[A-Za-z0-9_.-]*");
   if (!std::regex_match(text(member(domain, "cpu", "model")), model_name)) {
-    errors.invalid(path + ".cpu.model",
-                   "Invalid value: must be the name of a CPU model: letters, digits, '.', '_', '-'");
+    errors.invalid(
+        path + ".cpu.model",
+        "Invalid value: must be the name of a CPU model: letters, digits, '.', '_', '-'");
   }
 }
 
 void validate_machine(const Json& domain, const std::string& path, FieldErrorList& errors) {
   const std::string type = text(member(domain, "machine", "type"));
-  const bool known = fnmatch("q35*", type.c_str(), 0) == 0 ||
-                     fnmatch("pc-q35*", type.c_str(), 0) == 0;
+  const bool known =
+      fnmatch("q35*", type.c_str(), 0) == 0 || fnmatch("pc-q35*", type.c_str(), 0) == 0;
   static const std::regex machine_name("[A-Za-z0-9_.-]*");
   if (!type.empty() && (!known || !std::regex_match(type, machine_name))) {
-    errors.invalid(path + ".machine.type",
-                   path + ".machine.type is not supported: " + type + " (allowed values: q35*, pc-q35*)");
+    errors.invalid(path + ".machine.type", path + ".machine.type is not supported: " + type +
+                                               " (allowed values: q35*, pc-q35*)");
   }
 }
 
@@ -92,8 +93,9 @@ void validate_firmware(const Json& domain, const std::string& path, FieldErrorLi
   static const std::regex serial("[A-Za-z0-9_.+-]*");
   if (!std::regex_match(text(member(firmware, "serial")), serial)) {
     errors.invalid(path + ".firmware.serial",
-                   path + ".firmware.serial must be made up of the following characters "
-                          "[A-Za-z0-9_.+-]");
+                   path +
+                       ".firmware.serial must be made up of the following characters "
+                       "[A-Za-z0-9_.+-]");
   }
 }
 
@@ -131,9 +133,8 @@ void validate_headers(const Json& http_get, const std::string& path, FieldErrorL
   for (std::size_t i = 0; i < headers.size(); ++i) {
     for (const char* part : {"name", "value"}) {
       const std::string value = text(member(headers[i], part));
-      const bool printable = std::all_of(value.begin(), value.end(), [](unsigned char c) {
-        return c >= 0x20 && c != 0x7f;
-      });
+      const bool printable = std::all_of(value.begin(), value.end(),
+                                         [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
       if (!printable) {
         errors.invalid(path + "[" + std::to_string(i) + "]." + part,
                        "Invalid value: must not have control characters in it");
@@ -157,10 +158,10 @@ void validate_probe(const Json& spec, const char* name, const std::string& path,
                      field + "." + handler + " is only allowed if the Pod Network is attached");
     }
     const Json& port = given["port"];
-    const bool numeric = port.is_string() && !port.get_ref<const std::string&>().empty() &&
-                         port.get_ref<const std::string&>().find_first_not_of("0123456789") ==
-                             std::string::npos &&
-                         port.get_ref<const std::string&>().size() <= 5;
+    const bool numeric =
+        port.is_string() && !port.get_ref<const std::string&>().empty() &&
+        port.get_ref<const std::string&>().find_first_not_of("0123456789") == std::string::npos &&
+        port.get_ref<const std::string&>().size() <= 5;
     const std::int64_t number = numeric ? std::stoll(text(port)) : integer(port, 0);
     if (number < 1 || number > 65535) {
       errors.invalid(field + "." + handler + ".port",
@@ -179,8 +180,9 @@ void validate_hostname(const Json& spec, const std::string& path, FieldErrorList
   const Json& hostname = member(spec, "hostname");
   if (!hostname.is_string() || text(hostname).empty()) return;
   if (const auto wrong = check_label_name(text(hostname))) {
-    errors.invalid(path + ".hostname",
-                   path + ".hostname does not conform to the kubernetes DNS_LABEL rules : " + *wrong);
+    errors.invalid(
+        path + ".hostname",
+        path + ".hostname does not conform to the kubernetes DNS_LABEL rules : " + *wrong);
   }
 }
 
@@ -211,17 +213,19 @@ class InstanceRules final : public KindRules {
     }
     for (const char* label : reserved_labels) {
       if (member(object, "metadata", "labels").contains(label)) {
-        errors.not_supported("metadata.labels",
-                             std::string("creation of the following reserved kubevirt.io/ labels on "
-                                         "a VMI object is prohibited: ") +
-                                 label);
+        errors.not_supported(
+            "metadata.labels",
+            std::string("creation of the following reserved kubevirt.io/ labels on "
+                        "a VMI object is prohibited: ") +
+                label);
       }
     }
   }
 
   void validate_change(const Json& from, const Json& to, FieldErrorList& errors) const override {
     if (from["spec"] != to["spec"]) {
-      errors.not_supported("spec", "update of VMI object is restricted: the spec cannot be changed");
+      errors.not_supported("spec",
+                           "update of VMI object is restricted: the spec cannot be changed");
     }
   }
 };

@@ -1,10 +1,10 @@
 // What KubeVirt's admission says about virtual machine instances beyond their schema.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <memory>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "api/kinds/field_error.h"
 #include "api/kinds/kind.h"
@@ -16,7 +16,8 @@ std::shared_ptr<const KindRules> instance_rules();
 // KubeVirt: keeps a deleted instance until its domain is gone and its disks are.
 inline constexpr const char* instance_finalizer = "kubevirt.io/foregroundDeleteVirtualMachine";
 
-// Fills in the defaults that depend on other fields (facts: KubeVirt's defaulting of a VMI on create).
+// Fills in the defaults that depend on other fields (facts: KubeVirt's defaulting of a VMI on
+// create).
 void complete_instance_spec(nlohmann::json& spec);
 
 // Checks the spec at `path`, of an instance or inside a template; a template is checked without
@@ -27,8 +28,7 @@ void validate_instance_spec(const nlohmann::json& spec, const std::string& path,
 // Parts of it, in files of their own.
 void validate_disks(const nlohmann::json& spec, const std::string& path, FieldErrorList& errors);
 void validate_volumes(const nlohmann::json& spec, const std::string& path, FieldErrorList& errors);
-void validate_networks(const nlohmann::json& spec, const std::string& path,
-                       FieldErrorList& errors);
+void validate_networks(const nlohmann::json& spec, const std::string& path, FieldErrorList& errors);
 void validate_boot_orders(const nlohmann::json& spec, const std::string& path,
                           FieldErrorList& errors);
 

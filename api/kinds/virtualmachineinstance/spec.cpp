@@ -20,7 +20,8 @@ std::uint64_t bytes(const Json& quantity) {
 }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   return text;
 }
 
@@ -118,7 +119,8 @@ InstanceSpec read_instance_spec(const Json& json, const std::string& name) {
   const Json& devices = member(domain, "devices");
   InstanceSpec spec;
   const auto count = [&](const char* part) {
-    return static_cast<unsigned>(std::max<std::int64_t>(1, integer(member(domain, "cpu", part), 1)));
+    return static_cast<unsigned>(
+        std::max<std::int64_t>(1, integer(member(domain, "cpu", part), 1)));
   };
   spec.sockets = count("sockets");
   spec.cores = count("cores");

@@ -1,6 +1,8 @@
-// The spec of an instance as the daemon works with it: admitted and defaulted, so everything is there
-// and right.
+// The spec of an instance as the daemon works with it: admitted and defaulted, so everything is
+// there and right.
 #pragma once
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -8,8 +10,6 @@
 #include <string>
 #include <variant>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 namespace virtset::api {
 

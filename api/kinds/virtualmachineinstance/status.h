@@ -1,9 +1,10 @@
-// The status of an instance: phases and what follows from them (KubeVirt: VirtualMachineInstancePhase).
+// The status of an instance: phases and what follows from them (KubeVirt:
+// VirtualMachineInstancePhase).
 #pragma once
 
-#include <string>
-
 #include <nlohmann/json.hpp>
+
+#include <string>
 
 #include "api/kinds/times.h"
 

@@ -41,12 +41,14 @@ void validate_bus(const Json& disk, const std::string& field, FieldErrorList& er
     } else if (cdrom && bus == "virtio") {
       errors.invalid(bus_field, "Bus type virtio is invalid for CD-ROM device");
     } else if (bus == "scsi" || bus == "usb") {
-      errors.not_supported(bus_field, "bus " + bus + " is not supported by this version of virtset");
+      errors.not_supported(bus_field,
+                           "bus " + bus + " is not supported by this version of virtset");
     } else if (!bus.empty() && bus != "virtio" && bus != "sata") {
       errors.invalid(bus_field, bus_field + " is set with an unrecognized bus " + bus +
                                     ", must be one of: virtio, sata");
     } else if (!cdrom && bus != "virtio" && truth(member(target, "readonly"))) {
-      errors.invalid(bus_field, bus_field + " hard-disks do not support read-only with the sata bus");
+      errors.invalid(bus_field,
+                     bus_field + " hard-disks do not support read-only with the sata bus");
     }
     if (cdrom && !truth(member(target, "readonly"), true)) {
       errors.invalid(field + ".cdrom.readonly", "Invalid value: false: a CD-ROM is read-only");
@@ -74,9 +76,8 @@ void validate_disk(const Json& disk, const std::string& field, FieldErrorList& e
   }
   const std::string cache = text(member(disk, "cache"));
   if (!cache.empty() && cache != "none" && cache != "writethrough" && cache != "writeback") {
-    errors.invalid(field + ".cache",
-                   field + ".cache has invalid value " + cache +
-                       ", must be one of: none, writethrough, writeback");
+    errors.invalid(field + ".cache", field + ".cache has invalid value " + cache +
+                                         ", must be one of: none, writethrough, writeback");
   }
 }
 
@@ -89,11 +90,12 @@ void validate_container_disk(const Json& source, const std::string& field, Field
   const Json& path = member(source, "path");
   if (path.is_string() && !text(path).empty()) {
     const std::filesystem::path given(text(path));
-    const bool clean = given.is_absolute() && given == given.lexically_normal() &&
-                       given != "/" && given.has_filename();
+    const bool clean = given.is_absolute() && given == given.lexically_normal() && given != "/" &&
+                       given.has_filename();
     if (!clean) {
-      errors.invalid(field, field + ".path must be an absolute path to a file without relative "
-                                    "elements");
+      errors.invalid(field, field +
+                                ".path must be an absolute path to a file without relative "
+                                "elements");
     }
   }
 }
@@ -129,8 +131,9 @@ void validate_cloud_init(const Json& source, const std::string& field, FieldErro
   const bool user = validate_cloud_data(source, "userData", field, errors);
   const bool network = validate_cloud_data(source, "networkData", field, errors);
   if (!user && !network) {
-    errors.invalid(field, field + " must have at least one userdatasource or one networkdatasource "
-                                  "set.");
+    errors.invalid(field, field +
+                              " must have at least one userdatasource or one networkdatasource "
+                              "set.");
   }
 }
 
@@ -198,8 +201,7 @@ void validate_boot_orders(const Json& spec, const std::string& path, FieldErrorL
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const Json& order = member(devices[i], "bootOrder");
       if (!order.is_number_integer()) continue;
-      const std::string field =
-          at(path + ".domain.devices." + list, i) + ".bootOrder";
+      const std::string field = at(path + ".domain.devices." + list, i) + ".bootOrder";
       if (order.get<std::int64_t>() < 1) {
         errors.invalid(field, field + " must have a boot order > 0, if supplied");
       } else if (!seen.insert(order.get<std::int64_t>()).second) {

@@ -45,8 +45,9 @@ class ReplicaSetRules final : public KindRules {
         errors.invalid("spec.selector", "selector does not match labels.");
       } else if (labels.empty()) {
         // KubeVirt admits this and then never does anything about it.
-        errors.required("spec.template.metadata.labels",
-                        "Required value: the template needs labels by which its replicas are found");
+        errors.required(
+            "spec.template.metadata.labels",
+            "Required value: the template needs labels by which its replicas are found");
       }
     } catch (const BadSelector& error) {
       errors.invalid("spec.selector", std::string("Invalid value: ") + error.what());

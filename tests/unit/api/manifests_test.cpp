@@ -1,5 +1,5 @@
-// Manifests that must be refused, each a file that says with what answer; and what KubeVirt makes of
-// those that are accepted.
+// Manifests that must be refused, each a file that says with what answer; and what KubeVirt makes
+// of those that are accepted.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,8 +56,9 @@ TEST_P(BadManifests, AreRefusedWithTheFieldAndChangeNothing) {
   World world;
   const auto revision = world.store->revision();
   api::Request request{.method = "POST",
-                       .path = "/apis/kubevirt.io/v1/namespaces/default/"
-                               "virtualmachineinstancereplicasets",
+                       .path =
+                           "/apis/kubevirt.io/v1/namespaces/default/"
+                           "virtualmachineinstancereplicasets",
                        .content_type = "application/yaml",
                        .body = manifest.body};
   std::optional<api::Response> response;
@@ -126,7 +127,8 @@ TEST(InstanceDefaults, PodNetworkWithBridge) {
   EXPECT_EQ(spec["networks"], Json::parse(R"([{"name":"default","pod":{}}])"));
   EXPECT_EQ(spec["domain"]["devices"]["interfaces"],
             Json::parse(R"([{"name":"default","bridge":{}}])"));
-  EXPECT_FALSE(completed("domain: {devices: {autoattachPodInterface: false}}").contains("networks"));
+  EXPECT_FALSE(
+      completed("domain: {devices: {autoattachPodInterface: false}}").contains("networks"));
 }
 
 TEST(InstanceDefaults, CpuTopology) {
@@ -137,7 +139,8 @@ TEST(InstanceDefaults, CpuTopology) {
   using testing::ElementsAre;
   EXPECT_THAT(topology("memory: {}"), ElementsAre(1, 1, 1));
   EXPECT_THAT(topology("cpu: {cores: 4}"), ElementsAre(1, 4, 1));
-  EXPECT_THAT(topology("resources: {limits: {cpu: 300m}, requests: {cpu: 100m}}"), ElementsAre(1, 1, 1));
+  EXPECT_THAT(topology("resources: {limits: {cpu: 300m}, requests: {cpu: 100m}}"),
+              ElementsAre(1, 1, 1));
   EXPECT_THAT(topology("resources: {requests: {cpu: 2500m}}"), ElementsAre(3, 1, 1));
   EXPECT_THAT(topology("cpu: {cores: 2}, resources: {limits: {cpu: 8}}"), ElementsAre(1, 2, 1));
 }
@@ -152,7 +155,7 @@ TEST(InstanceDefaults, MemoryAndRequests) {
   EXPECT_EQ(guest("{requests: {memory: 64M}, limits: {memory: 65M}}"), "64M");
   EXPECT_EQ(guest("{}"), Json());
   EXPECT_EQ(completed("domain: {devices: {}, resources: {limits: {cpu: 2}}}")["domain"]["resources"]
-                     ["requests"]["cpu"],
+                                                                             ["requests"]["cpu"],
             2);
 }
 
@@ -164,7 +167,8 @@ TEST(InstanceDefaults, PullPolicyAndFirmware) {
   EXPECT_EQ(spec["volumes"][1]["containerDisk"]["imagePullPolicy"], "IfNotPresent");
   EXPECT_EQ(spec["domain"]["machine"]["type"], "q35");
   EXPECT_EQ(spec["domain"]["cpu"]["model"], "host-model");
-  EXPECT_NE(spec["domain"]["firmware"]["uuid"], completed("domain: {devices: {}}")["domain"]["firmware"]["uuid"]);
+  EXPECT_NE(spec["domain"]["firmware"]["uuid"],
+            completed("domain: {devices: {}}")["domain"]["firmware"]["uuid"]);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ bool believes(const api::Pki& pki, const std::string& name) {
   const Certificate ca = certificate(pki.ca_certificate);
   const Certificate server = certificate(pki.certificate);
   const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> trusted(X509_STORE_new(),
-                                                                       X509_STORE_free);
+                                                                        X509_STORE_free);
   X509_STORE_add_cert(trusted.get(), ca.get());
   const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> context(
       X509_STORE_CTX_new(), X509_STORE_CTX_free);
@@ -212,8 +212,7 @@ TEST_F(PkiTest, TokenIsLongAndDifferentForEachInstallation) {
 
 TEST_F(PkiTest, KubeconfigHasAllThatAClientNeeds) {
   const api::Pki pki = ensure();
-  const nlohmann::json config =
-      api::parse_yaml(api::kubeconfig(pki, "https://127.0.0.1:6443"));
+  const nlohmann::json config = api::parse_yaml(api::kubeconfig(pki, "https://127.0.0.1:6443"));
   EXPECT_EQ(config["apiVersion"], "v1");
   EXPECT_EQ(config["kind"], "Config");
   const auto& cluster = config["clusters"][0];
@@ -236,7 +235,8 @@ TEST_F(PkiTest, KubeconfigHasAllThatAClientNeeds) {
 TEST_F(PkiTest, PrivateFileIsWrittenWithItsModeAndLeftAloneIfItIsTheSame) {
   const fs::path path = parent_ / "kubeconfig";
   api::write_private_file(path, "one", 0640, "");
-  struct stat before {}, after {};
+  struct stat before {
+  }, after{};
   stat(path.c_str(), &before);
   EXPECT_EQ(before.st_mode & 0777, 0640u);
   api::write_private_file(path, "one", 0640, "");

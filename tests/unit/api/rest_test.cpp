@@ -54,7 +54,10 @@ class RestTest : public testing::Test {
   Answer send(const std::string& method, const std::string& path, const Json& body,
               const std::string& type = "application/json",
               std::vector<std::pair<std::string, std::string>> query = {}) {
-    return call({.method = method, .path = path, .query = std::move(query), .content_type = type,
+    return call({.method = method,
+                 .path = path,
+                 .query = std::move(query),
+                 .content_type = type,
                  .body = body.is_null() ? "" : body.dump()});
   }
   Answer patch(const std::string& path, const Json& body) {
@@ -143,14 +146,20 @@ TEST_F(RestTest, FieldsWithoutMeaningOnOneHostAreAcceptedWithAWarning) {
   EXPECT_EQ(answer.status, 201);
   EXPECT_THAT(answer.warnings,
               ElementsAre(HasSubstr("spec.template.spec.affinity: has no effect")));
-  EXPECT_TRUE(answer.json()["spec"]["template"]["spec"].contains("affinity")) << "it goes to KubeVirt later";
+  EXPECT_TRUE(answer.json()["spec"]["template"]["spec"].contains("affinity"))
+      << "it goes to KubeVirt later";
 }
 
 TEST_F(RestTest, GenerationCountsChangesOfTheSpec) {
   send("POST", sets, replica_set("web", 0));
-  EXPECT_EQ(patch(sets + "/web", {{"metadata", {{"labels", {{"a", "b"}}}}}}).json()["metadata"]["generation"], 1);
-  EXPECT_EQ(patch(sets + "/web", {{"spec", {{"replicas", 1}}}}).json()["metadata"]["generation"], 2);
-  EXPECT_EQ(patch(sets + "/web", {{"metadata", {{"generation", 77}}}}).json()["metadata"]["generation"], 2);
+  EXPECT_EQ(patch(sets + "/web", {{"metadata", {{"labels", {{"a", "b"}}}}}})
+                .json()["metadata"]["generation"],
+            1);
+  EXPECT_EQ(patch(sets + "/web", {{"spec", {{"replicas", 1}}}}).json()["metadata"]["generation"],
+            2);
+  EXPECT_EQ(
+      patch(sets + "/web", {{"metadata", {{"generation", 77}}}}).json()["metadata"]["generation"],
+      2);
 }
 
 TEST_F(RestTest, ChangeOfNothingWritesNothing) {
@@ -186,11 +195,15 @@ TEST_F(RestTest, JsonPatch) {
     return send("PATCH", sets + "/web", operations, "application/json-patch+json");
   };
   EXPECT_EQ(apply(Json::parse(R"([{"op":"test","path":"/spec/replicas","value":0},
-                                  {"op":"replace","path":"/spec/replicas","value":2}])")).status, 200);
+                                  {"op":"replace","path":"/spec/replicas","value":2}])"))
+                .status,
+            200);
   EXPECT_EQ(apply(Json::parse(R"([{"op":"test","path":"/spec/replicas","value":0}])")).status, 422);
   EXPECT_EQ(apply(Json::parse(R"([{"op":"remove","path":"/spec/none"}])")).status, 422);
   EXPECT_EQ(apply(Json::parse(R"({"not":"a list"})")).status, 400);
-  EXPECT_EQ(send("PATCH", sets + "/web", Json::object(), "application/strategic-merge-patch+json").status, 415);
+  EXPECT_EQ(
+      send("PATCH", sets + "/web", Json::object(), "application/strategic-merge-patch+json").status,
+      415);
 }
 
 TEST_F(RestTest, SpecOfAnInstanceCannotBeChanged) {
@@ -209,7 +222,8 @@ TEST_F(RestTest, StatusSubresourceChangesTheStatusAlone) {
   send("POST", sets, replica_set("web", 0));
   patch(sets + "/web", {{"spec", {{"paused", true}}}});
   const Json answer =
-      patch(sets + "/web/status", {{"status", {{"replicas", 7}}}, {"spec", {{"replicas", 7}}}}).json();
+      patch(sets + "/web/status", {{"status", {{"replicas", 7}}}, {"spec", {{"replicas", 7}}}})
+          .json();
   EXPECT_EQ(answer["spec"]["replicas"], 0);
   EXPECT_EQ(answer["status"]["replicas"], 7);
 }
@@ -223,11 +237,12 @@ TEST_F(RestTest, Scale) {
   EXPECT_EQ(scale["spec"]["replicas"], 2);
   EXPECT_EQ(scale["status"], Json::parse(R"({"replicas":2,"selector":"app=web"})"));
   // kubectl sends no content type here.
-  const Answer put = call({.method = "PUT", .path = sets + "/web/scale",
-                           .body = R"({"spec":{"replicas":3}})"});
+  const Answer put =
+      call({.method = "PUT", .path = sets + "/web/scale", .body = R"({"spec":{"replicas":3}})"});
   EXPECT_EQ(put.status, 200);
   EXPECT_EQ(put.json()["spec"]["replicas"], 3);
-  EXPECT_EQ(patch(sets + "/web/scale", {{"spec", {{"replicas", 4}}}}).json()["spec"]["replicas"], 4);
+  EXPECT_EQ(patch(sets + "/web/scale", {{"spec", {{"replicas", 4}}}}).json()["spec"]["replicas"],
+            4);
   world_.settle();
   EXPECT_EQ(world_.host.alive(), 4u);
 }
@@ -256,7 +271,8 @@ TEST_F(RestTest, ScaleRefusesNonsense) {
 
 TEST_F(RestTest, DryRunTriesAndChangesNothing) {
   const auto revision = world_.store->revision();
-  const Answer created = send("POST", sets, replica_set("web", 2), "application/json", {{"dryRun", "All"}});
+  const Answer created =
+      send("POST", sets, replica_set("web", 2), "application/json", {{"dryRun", "All"}});
   EXPECT_EQ(created.status, 201);
   EXPECT_EQ(created.json()["spec"]["replicas"], 2);
   EXPECT_EQ(world_.store->revision(), revision);
@@ -265,9 +281,13 @@ TEST_F(RestTest, DryRunTriesAndChangesNothing) {
   world_.settle();
   EXPECT_EQ(send("DELETE", sets + "/web", {{"dryRun", {"All"}}}).status, 200);
   EXPECT_EQ(send("PATCH", sets + "/web/scale", {{"spec", {{"replicas", 9}}}},
-                 "application/merge-patch+json", {{"dryRun", "All"}}).json()["spec"]["replicas"], 9);
+                 "application/merge-patch+json", {{"dryRun", "All"}})
+                .json()["spec"]["replicas"],
+            9);
   EXPECT_EQ(get(sets + "/web").json()["spec"]["replicas"], 2);
-  EXPECT_EQ(send("POST", sets, replica_set("x", 1), "application/json", {{"dryRun", "Some"}}).status, 400);
+  EXPECT_EQ(
+      send("POST", sets, replica_set("x", 1), "application/json", {{"dryRun", "Some"}}).status,
+      400);
 }
 
 TEST_F(RestTest, DeletionAnswersWithTheUid) {
@@ -283,7 +303,8 @@ TEST_F(RestTest, DeletionAnswersWithTheUid) {
 TEST_F(RestTest, DeletionPreconditions) {
   const Json uid = send("POST", sets, replica_set("web", 0)).json()["metadata"]["uid"];
   EXPECT_EQ(send("DELETE", sets + "/web", {{"preconditions", {{"uid", "another"}}}}).status, 409);
-  EXPECT_EQ(send("DELETE", sets + "/web", {{"preconditions", {{"resourceVersion", "1"}}}}).status, 409);
+  EXPECT_EQ(send("DELETE", sets + "/web", {{"preconditions", {{"resourceVersion", "1"}}}}).status,
+            409);
   EXPECT_EQ(send("DELETE", sets + "/web", {{"preconditions", {{"uid", uid}}}}).status, 200);
 }
 
@@ -295,9 +316,12 @@ TEST_F(RestTest, FinalizersKeepADeletedObject) {
   EXPECT_EQ(deleted.status, 200);
   EXPECT_TRUE(deleted.json()["metadata"].contains("deletionTimestamp"));
   EXPECT_EQ(deleted.json()["metadata"]["generation"], 2);
-  EXPECT_EQ(send("POST", sets, replica_set("web", 0)).json()["message"].get<std::string>().substr(0, 26),
-            "object is being deleted: v");
-  EXPECT_EQ(patch(sets + "/web", {{"metadata", {{"finalizers", {"example.org/mine", "new/one"}}}}}).status, 422);
+  EXPECT_EQ(
+      send("POST", sets, replica_set("web", 0)).json()["message"].get<std::string>().substr(0, 26),
+      "object is being deleted: v");
+  EXPECT_EQ(patch(sets + "/web", {{"metadata", {{"finalizers", {"example.org/mine", "new/one"}}}}})
+                .status,
+            422);
   EXPECT_EQ(patch(sets + "/web", {{"metadata", {{"finalizers", nullptr}}}}).status, 200);
   EXPECT_EQ(get(sets + "/web").status, 404);
 }
@@ -319,7 +343,8 @@ TEST_F(RestTest, ListsWithSelectors) {
   EXPECT_THAT(names({}), ElementsAre("a", "b", "c"));
   EXPECT_THAT(names({{"labelSelector", "letter in (a,c)"}}), ElementsAre("a", "c"));
   EXPECT_THAT(names({{"fieldSelector", "metadata.name=b"}}), ElementsAre("b"));
-  EXPECT_THAT(names({{"fieldSelector", "metadata.name!=b,metadata.namespace=default"}}), ElementsAre("a", "c"));
+  EXPECT_THAT(names({{"fieldSelector", "metadata.name!=b,metadata.namespace=default"}}),
+              ElementsAre("a", "c"));
   EXPECT_EQ(get(sets, "", {{"fieldSelector", "spec.replicas=1"}}).status, 400);
   EXPECT_EQ(get(sets, "", {{"labelSelector", "a in"}}).status, 400);
   const Json list = get(sets).json();
@@ -331,7 +356,8 @@ TEST_F(RestTest, ListsWithSelectors) {
 TEST_F(RestTest, TableForKubectl) {
   send("POST", sets, replica_set("web", 2));
   world_.settle();
-  const Json table = get(sets, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").json();
+  const Json table =
+      get(sets, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").json();
   EXPECT_EQ(table["kind"], "Table");
   std::vector<std::string> columns;
   for (const Json& column : table["columnDefinitions"]) columns.push_back(column["name"]);
@@ -351,7 +377,8 @@ TEST_F(RestTest, TextForPeople) {
             "NAME   DESIRED   CURRENT   READY   AGE\n"
             "web    2         2         2       0s\n");
   EXPECT_EQ(get(sets + "/web", "text/plain").text.substr(0, 4), "NAME");
-  EXPECT_EQ(get(group + "/virtualmachineinstancereplicasets", "text/plain").text.substr(0, 9), "NAMESPACE");
+  EXPECT_EQ(get(group + "/virtualmachineinstancereplicasets", "text/plain").text.substr(0, 9),
+            "NAMESPACE");
   EXPECT_EQ(get(instances, "text/plain", {{"labelSelector", "x=y"}}).text,
             "No resources found in default namespace.\n");
   EXPECT_EQ(get(sets + "/none", "text/plain").text,
@@ -359,7 +386,9 @@ TEST_F(RestTest, TextForPeople) {
 }
 
 TEST_F(RestTest, YamlBothWays) {
-  const Answer created = call({.method = "POST", .path = sets, .accept = "application/yaml",
+  const Answer created = call({.method = "POST",
+                               .path = sets,
+                               .accept = "application/yaml",
                                .content_type = "application/yaml",
                                .body = api::to_yaml(replica_set("web", 2))});
   EXPECT_EQ(created.status, 201);
@@ -369,28 +398,49 @@ TEST_F(RestTest, YamlBothWays) {
   const Json list = api::parse_yaml(get(instances, "application/yaml").text);
   EXPECT_THAT(list["items"], SizeIs(2));
   EXPECT_EQ(list["items"], get(instances).json()["items"]);
-  EXPECT_EQ(api::parse_yaml(get(sets, "application/yaml", {{"labelSelector", "x"}}).text)["items"], Json::array());
+  EXPECT_EQ(api::parse_yaml(get(sets, "application/yaml", {{"labelSelector", "x"}}).text)["items"],
+            Json::array());
 }
 
 TEST_F(RestTest, BodyWithoutTypeIsRecognised) {
   // What curl -d sends, and what kubectl leaves out.
   for (const char* type : {"", "application/x-www-form-urlencoded"}) {
-    EXPECT_EQ(call({.method = "POST", .path = sets, .content_type = type,
-                    .body = api::to_yaml(replica_set(std::string("yaml") + std::to_string(*type), 0))}).status, 201);
-    EXPECT_EQ(call({.method = "POST", .path = sets, .content_type = type,
-                    .body = replica_set(std::string("json") + std::to_string(*type), 0).dump()}).status, 201);
+    EXPECT_EQ(
+        call({.method = "POST",
+              .path = sets,
+              .content_type = type,
+              .body = api::to_yaml(replica_set(std::string("yaml") + std::to_string(*type), 0))})
+            .status,
+        201);
+    EXPECT_EQ(call({.method = "POST",
+                    .path = sets,
+                    .content_type = type,
+                    .body = replica_set(std::string("json") + std::to_string(*type), 0).dump()})
+                  .status,
+              201);
   }
-  EXPECT_EQ(call({.method = "POST", .path = sets, .content_type = "application/vnd.kubernetes.protobuf",
-                  .body = "k8s"}).status, 415);
+  EXPECT_EQ(call({.method = "POST",
+                  .path = sets,
+                  .content_type = "application/vnd.kubernetes.protobuf",
+                  .body = "k8s"})
+                .status,
+            415);
   EXPECT_EQ(call({.method = "POST", .path = sets}).status, 400);
-  EXPECT_EQ(call({.method = "POST", .path = sets, .content_type = "application/json", .body = "{"}).status, 400);
-  EXPECT_EQ(call({.method = "POST", .path = sets, .content_type = "application/json",
-                  .body = std::string(2'000'000, '[')}).status, 400);
+  EXPECT_EQ(call({.method = "POST", .path = sets, .content_type = "application/json", .body = "{"})
+                .status,
+            400);
+  EXPECT_EQ(call({.method = "POST",
+                  .path = sets,
+                  .content_type = "application/json",
+                  .body = std::string(2'000'000, '[')})
+                .status,
+            400);
 }
 
 TEST_F(RestTest, OlderVersionOfAKindIsAnsweredAsAsked) {
   send("POST", sets, replica_set("web", 0));
-  const std::string old = "/apis/kubevirt.io/v1alpha3/namespaces/default/virtualmachineinstancereplicasets";
+  const std::string old =
+      "/apis/kubevirt.io/v1alpha3/namespaces/default/virtualmachineinstancereplicasets";
   EXPECT_EQ(get(old + "/web").json()["apiVersion"], "kubevirt.io/v1alpha3");
   EXPECT_EQ(get(old).json()["items"][0]["apiVersion"], "kubevirt.io/v1alpha3");
   EXPECT_EQ(get(sets + "/web").json()["apiVersion"], "kubevirt.io/v1");
@@ -405,7 +455,9 @@ TEST_F(RestTest, PathsAndMethodsThatAreNot) {
   }
   EXPECT_EQ(call({.method = "PUT", .path = sets}).status, 405);
   EXPECT_EQ(call({.method = "POST", .path = "/version"}).status, 405);
-  EXPECT_EQ(call({.method = "POST", .path = group + "/virtualmachineinstances", .body = "{}"}).status, 400);
+  EXPECT_EQ(
+      call({.method = "POST", .path = group + "/virtualmachineinstances", .body = "{}"}).status,
+      400);
 }
 
 TEST_F(RestTest, Namespaces) {
@@ -420,7 +472,9 @@ TEST_F(RestTest, Namespaces) {
   const Answer deleted = send("DELETE", "/api/v1/namespaces/lab", nullptr);
   EXPECT_EQ(deleted.status, 200);
   EXPECT_EQ(get("/api/v1/namespaces/lab").json()["status"]["phase"], "Terminating");
-  EXPECT_EQ(send("POST", group + "/namespaces/lab/virtualmachineinstances", instance("next")).status, 403);
+  EXPECT_EQ(
+      send("POST", group + "/namespaces/lab/virtualmachineinstances", instance("next")).status,
+      403);
   world_.advance(std::chrono::seconds(31));
   EXPECT_EQ(get("/api/v1/namespaces/lab").status, 404);
   EXPECT_EQ(world_.host.alive(), 0u);
@@ -432,12 +486,17 @@ TEST_F(RestTest, Discovery) {
   EXPECT_EQ(groups["groups"][0]["preferredVersion"]["groupVersion"], "kubevirt.io/v1");
   EXPECT_EQ(get("/api").json()["versions"], Json::array({"v1"}));
   EXPECT_EQ(get("/apis/kubevirt.io").json()["kind"], "APIGroup");
-  EXPECT_THAT(get("/apis/kubevirt.io/v1").text, HasSubstr("virtualmachineinstancereplicasets/scale"));
+  EXPECT_THAT(get("/apis/kubevirt.io/v1").text,
+              HasSubstr("virtualmachineinstancereplicasets/scale"));
   const Answer aggregated =
-      get("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json");
-  EXPECT_EQ(aggregated.type, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+      get("/apis",
+          "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json");
+  EXPECT_EQ(aggregated.type,
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
   EXPECT_EQ(aggregated.json()["items"][0]["versions"][0]["resources"][0]["scope"], "Namespaced");
-  EXPECT_EQ(get("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf").text, std::string("\n\x03" "2.0"));
+  EXPECT_EQ(get("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf").text,
+            std::string("\n\x03"
+                        "2.0"));
 }
 
 // ---- watches ----
@@ -483,7 +542,8 @@ class WatchTest : public RestTest {
     World& world_;
     api::Response response_;
   };
-  Watch watch(std::vector<std::pair<std::string, std::string>> query = {}, const std::string& accept = "") {
+  Watch watch(std::vector<std::pair<std::string, std::string>> query = {},
+              const std::string& accept = "") {
     return Watch(world_, {.path = sets, .query = std::move(query), .accept = accept});
   }
   std::string revision() { return get(sets).json()["metadata"]["resourceVersion"]; }
@@ -502,8 +562,10 @@ TEST_F(WatchTest, SeesEveryLaterChangeOnceInOrder) {
   std::vector<std::string> types;
   std::int64_t last = 0;
   for (const Json& frame : frames) {
-    types.push_back(frame["type"].get<std::string>() + frame["object"]["metadata"]["name"].get<std::string>());
-    const std::int64_t version = std::stoll(frame["object"]["metadata"]["resourceVersion"].get<std::string>());
+    types.push_back(frame["type"].get<std::string>() +
+                    frame["object"]["metadata"]["name"].get<std::string>());
+    const std::int64_t version =
+        std::stoll(frame["object"]["metadata"]["resourceVersion"].get<std::string>());
     EXPECT_GT(version, last);
     last = version;
   }
@@ -549,11 +611,12 @@ TEST_F(WatchTest, SlowOneIsToldAndCut) {
   make("a");
   world_.settle();
   for (int i = 0; i < 10'100; ++i) {
-    world_.store->write({"", api::event_kind, "default", "e" + std::to_string(i)},
-                        [](const store::Object*) {
-                          return store::Store::Mutation::put({{"metadata", {{"uid", "u"}}}});
-                        },
-                        nullptr);
+    world_.store->write(
+        {"", api::event_kind, "default", "e" + std::to_string(i)},
+        [](const store::Object*) {
+          return store::Store::Mutation::put({{"metadata", {{"uid", "u"}}}});
+        },
+        nullptr);
   }
   const auto frames = open.frames();
   ASSERT_THAT(frames, SizeIs(1));
@@ -566,11 +629,12 @@ TEST_F(WatchTest, QuietOneDoesNotFallBehindABusyStore) {
   Watch open = watch({{"resourceVersion", revision()}});
   open.frames();
   for (int i = 0; i < 10'100; ++i) {
-    world_.store->write({"", api::event_kind, "default", "e" + std::to_string(i)},
-                        [](const store::Object*) {
-                          return store::Store::Mutation::put({{"metadata", {{"uid", "u"}}}});
-                        },
-                        nullptr);
+    world_.store->write(
+        {"", api::event_kind, "default", "e" + std::to_string(i)},
+        [](const store::Object*) {
+          return store::Store::Mutation::put({{"metadata", {{"uid", "u"}}}});
+        },
+        nullptr);
   }
   world_.settle();
   make("a");
@@ -601,7 +665,8 @@ TEST_F(WatchTest, BookmarksForThoseWhoAllowThem) {
 TEST_F(WatchTest, InitialEventsEndWithABookmark) {
   make("a");
   world_.settle();
-  Watch open = watch({{"sendInitialEvents", "true"}, {"resourceVersionMatch", "NotOlderThan"},
+  Watch open = watch({{"sendInitialEvents", "true"},
+                      {"resourceVersionMatch", "NotOlderThan"},
                       {"allowWatchBookmarks", "true"}});
   const auto frames = open.frames();
   ASSERT_THAT(frames, SizeIs(2));
@@ -610,7 +675,8 @@ TEST_F(WatchTest, InitialEventsEndWithABookmark) {
 }
 
 TEST_F(WatchTest, TableFrames) {
-  Watch open = watch({{"resourceVersion", revision()}}, "application/json;as=Table;v=v1;g=meta.k8s.io");
+  Watch open =
+      watch({{"resourceVersion", revision()}}, "application/json;as=Table;v=v1;g=meta.k8s.io");
   make("a");
   const auto frames = open.frames();
   ASSERT_THAT(frames, SizeIs(2));

@@ -50,7 +50,8 @@ TEST(Quantity, IsReadAsKubernetesReadsIt) {
 }
 
 TEST(Quantity, WhatIsNoneIsRefused) {
-  for (const char* text : {"", " ", "Mi", "1K", "1 Mi", "1mi", "1Mib", "--1", "1.2.3", "0x10", "1e", "1e1000", "e3", "."}) {
+  for (const char* text : {"", " ", "Mi", "1K", "1 Mi", "1mi", "1Mib", "--1", "1.2.3", "0x10", "1e",
+                           "1e1000", "e3", "."}) {
     EXPECT_FALSE(Quantity::parse(text)) << text;
   }
 }
@@ -85,7 +86,8 @@ TEST(LabelSelector, MatchesAsKubernetesDoes) {
 }
 
 TEST(LabelSelector, BadOnesAreRefused) {
-  for (const char* selector : {"a=b,", ",", "a in b", "a in (b", "=b", "a=b=c", "a b", "!", "a>x", "a(b)", "/x=1", "a=b c"}) {
+  for (const char* selector : {"a=b,", ",", "a in b", "a in (b", "=b", "a=b=c", "a b", "!", "a>x",
+                               "a(b)", "/x=1", "a=b c"}) {
     EXPECT_THROW(LabelSelector::parse(selector), BadSelector) << selector;
   }
 }
@@ -136,24 +138,25 @@ TEST(Times, BackAndForth) {
   EXPECT_EQ(format_micro_time(time), "2026-01-02T03:04:05.123456Z");
   EXPECT_EQ(format_micro_time(*parse_time("2026-01-02T03:04:05Z")), "2026-01-02T03:04:05.000000Z");
   EXPECT_EQ(parse_time("2026-01-02T05:04:05+02:00"), parse_time("2026-01-02T03:04:05Z"));
-  for (const char* text : {"", "2026", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-02T03:04:05", "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05+2", "x"}) {
+  for (const char* text :
+       {"", "2026", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-02T03:04:05",
+        "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05+2", "x"}) {
     EXPECT_FALSE(parse_time(text)) << text;
   }
 }
 
 TEST(Times, AgesAsKubectlPrintsThem) {
   const std::pair<long, const char*> cases[] = {
-      {-3, "0s"}, {0, "0s"}, {119, "119s"}, {120, "2m"}, {200, "3m20s"}, {660, "11m"},
-      {3 * 3600, "3h"}, {3 * 3600 + 300, "3h5m"}, {10 * 3600, "10h"}, {49 * 3600, "2d1h"},
-      {10 * 86400, "10d"}, {800 * 86400, "2y70d"}};
+      {-3, "0s"},         {0, "0s"},           {119, "119s"},       {120, "2m"},
+      {200, "3m20s"},     {660, "11m"},        {3 * 3600, "3h"},    {3 * 3600 + 300, "3h5m"},
+      {10 * 3600, "10h"}, {49 * 3600, "2d1h"}, {10 * 86400, "10d"}, {800 * 86400, "2y70d"}};
   for (const auto& [seconds, text] : cases) {
     EXPECT_EQ(human_duration(std::chrono::seconds(seconds)), text) << seconds;
   }
 }
 
 TEST(JsonPath, FindsWhatColumnsNeed) {
-  const json object = json::parse(
-      R"({"a":{"b":[{"t":"x","v":1},{"t":"y","v":2}]},"n":null})");
+  const json object = json::parse(R"({"a":{"b":[{"t":"x","v":1},{"t":"y","v":2}]},"n":null})");
   EXPECT_EQ(*JsonPath(".a.b[1].v").find(object), 2);
   EXPECT_EQ(*JsonPath(".a.b[?(@.t==\"x\")].v").find(object), 1);
   EXPECT_EQ(JsonPath(".a.b[2].v").find(object), nullptr);
@@ -177,9 +180,11 @@ TEST(Yaml, AnchorsAndMergeKeys) {
 
 TEST(Yaml, ErrorsNameTheLine) {
   for (const auto& [text, expected] :
-       {std::pair{"a: 1\nb: ]", "line 2"}, std::pair{"a: 1\na: 2", "line 2: the key \"a\" is given twice"},
+       {std::pair{"a: 1\nb: ]", "line 2"},
+        std::pair{"a: 1\na: 2", "line 2: the key \"a\" is given twice"},
         std::pair{"a: *none", "unknown alias"}, std::pair{"a: !!binary eA==", "tag"},
-        std::pair{"? [a]\n: b", "a key must be a string"}, std::pair{"a\n---\nb", "second document"}}) {
+        std::pair{"? [a]\n: b", "a key must be a string"},
+        std::pair{"a\n---\nb", "second document"}}) {
     try {
       parse_yaml(text);
       ADD_FAILURE() << text;
@@ -190,7 +195,8 @@ TEST(Yaml, ErrorsNameTheLine) {
 }
 
 TEST(Yaml, WhatIsWrittenIsReadBackTheSame) {
-  const json value = json::parse(R"({"s":["", "yes", "1", "~", "null", "a: b", "# x", "multi\nline\n",
+  const json value =
+      json::parse(R"({"s":["", "yes", "1", "~", "null", "a: b", "# x", "multi\nline\n",
       " lead", "trail ", "ünïcode", "- x", "{}", "\ttab", "'q'", "0x1", "1e3", "a\u0000b", "*x", "&x"],
       "n":[1,-2,1.5,true,null],"empty":{"o":{},"a":[]}})");
   EXPECT_EQ(parse_yaml(to_yaml(value)), value) << to_yaml(value);

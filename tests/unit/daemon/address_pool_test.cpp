@@ -53,9 +53,9 @@ TEST(AddressPool, SmallestAndLargestNetworks) {
 }
 
 TEST(AddressPool, RefusesWhatIsNoNetwork) {
-  for (const char* bad : {"", "10.0.0.0", "10.0.0.0/", "10.0.0.0/15", "10.0.0.0/31", "10.0.0.0/-1",
-                          "10.0.0.0/24x", "10.0.0/24", "10.0.0.256/24", "fd00::/24", "/24",
-                          " 10.0.0.0/24", "10.0.0.0/4294967320"}) {
+  for (const char* bad :
+       {"", "10.0.0.0", "10.0.0.0/", "10.0.0.0/15", "10.0.0.0/31", "10.0.0.0/-1", "10.0.0.0/24x",
+        "10.0.0/24", "10.0.0.256/24", "fd00::/24", "/24", " 10.0.0.0/24", "10.0.0.0/4294967320"}) {
     EXPECT_THROW(AddressPool(bad, installation), AddressPool::BadNetwork) << bad;
   }
 }
@@ -227,8 +227,8 @@ TEST(AddressPool, RestoresNothingThatAnotherHasOrThatIsNotOfTheNetwork) {
   EXPECT_FALSE(pool.restore("b/net", "52:54:00:00:00:01", "10.0.0.5"));
   EXPECT_FALSE(pool.restore("b/net", own_mac, "10.0.0.6"));
   EXPECT_FALSE(pool.restore("a/net", "52:54:00:00:00:01", "10.0.0.6"));
-  for (const char* address : {"10.0.0.0", "10.0.0.1", "10.0.0.15", "10.0.1.2", "9.255.255.255",
-                              "", "nonsense", "fd00::2"}) {
+  for (const char* address : {"10.0.0.0", "10.0.0.1", "10.0.0.15", "10.0.1.2", "9.255.255.255", "",
+                              "nonsense", "fd00::2"}) {
     EXPECT_FALSE(pool.restore("b/net", "52:54:00:00:00:01", address)) << address;
   }
   EXPECT_EQ(pool.free(), 12u);

@@ -1,6 +1,6 @@
 // Random faults at random moments, from a seed: the promises must hold all the time, and everything
-// must be right in the end. A failure prints its seed; VIRTSET_CHAOS_SEED=<seed> VIRTSET_CHAOS_RUNS=1
-// repeats it to the letter.
+// must be right in the end. A failure prints its seed; VIRTSET_CHAOS_SEED=<seed>
+// VIRTSET_CHAOS_RUNS=1 repeats it to the letter.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@
 namespace virtset::test {
 namespace {
 
-using store::Json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using store::Json;
 
 class Chaos {
  public:
@@ -77,8 +77,7 @@ class Chaos {
   void update_bounds(bool rests) {
     for (const auto& [key, row] : world_.disk.rows) {
       if (key.kind != api::replica_set_kind) continue;
-      const auto replicas =
-          Json::parse(row->text())["spec"]["replicas"].get<std::size_t>();
+      const auto replicas = Json::parse(row->text())["spec"]["replicas"].get<std::size_t>();
       std::size_t& bound = bounds_[key.name];
       bound = rests ? replicas : std::max(bound, replicas);
       if (rests) bound = std::max(bound, world_.host.alive_of("default_" + key.name));
@@ -130,7 +129,8 @@ class Chaos {
       case 11: {
         const auto names = world_.instance_names();
         if (names.empty()) return;
-        const std::string name = names[static_cast<std::size_t>(pick(static_cast<int>(names.size()) - 1))];
+        const std::string name =
+            names[static_cast<std::size_t>(pick(static_cast<int>(names.size()) - 1))];
         Json options = Json::object();
         if (chance(30)) options["gracePeriodSeconds"] = 0;
         world_.request("DELETE", instances_path + ("/" + name), options);
@@ -228,7 +228,8 @@ class Chaos {
     std::size_t wanted = 0;
     for (const auto& [name, replicas] : sets_) {
       wanted += static_cast<std::size_t>(replicas);
-      EXPECT_EQ(world_.host.alive_of("default_" + name), static_cast<std::size_t>(replicas)) << name;
+      EXPECT_EQ(world_.host.alive_of("default_" + name), static_cast<std::size_t>(replicas))
+          << name;
       const Json status = world_.set(name)["status"];
       EXPECT_EQ(api::integer(api::member(status, "readyReplicas"), 0), replicas) << name << status;
       EXPECT_FALSE(status.contains("conditions")) << status;

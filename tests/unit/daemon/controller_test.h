@@ -60,8 +60,7 @@ class ControllerTest : public testing::Test {
     if (!key.ns.empty()) document["metadata"]["namespace"] = key.ns;
     if (!document["metadata"].contains("uid")) document["metadata"]["uid"] = "u-" + key.name;
     store_->write(
-        key,
-        [document](const store::Object*) { return store::Store::Mutation::put(document); },
+        key, [document](const store::Object*) { return store::Store::Mutation::put(document); },
         nullptr);
   }
   // As the API does it.

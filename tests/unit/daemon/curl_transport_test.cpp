@@ -117,7 +117,10 @@ class CurlTransportTest : public testing::Test {
   }
   std::string probe(const ProbeSpec& spec) { return probe(std::vector{spec}).front(); }
   static ProbeSpec http(int port, const std::string& path) {
-    return {.type = ProbeSpec::Type::http, .port = port, .scheme = "http", .path = path,
+    return {.type = ProbeSpec::Type::http,
+            .port = port,
+            .scheme = "http",
+            .path = path,
             .timeout = seconds(30)};
   }
 
@@ -197,11 +200,10 @@ TEST_F(CurlTransportTest, DestroyedAttemptTellsNothing) {
     CurlTransport transport(loop_.raw());
     auto given_up = transport.start(http(server.port(), "/200"), "127.0.0.1",
                                     [&](const std::string&) { told.push_back("given up"); });
-    auto other = transport.start(http(server.port(), "/200"), "127.0.0.1",
-                                 [&](const std::string&) {
-                                   told.push_back("other");
-                                   loop_.stop();
-                                 });
+    auto other = transport.start(http(server.port(), "/200"), "127.0.0.1", [&](const std::string&) {
+      told.push_back("other");
+      loop_.stop();
+    });
     given_up.reset();
     const auto deadline = loop_.after(seconds(60), [this] { loop_.stop(); });
     loop_.run();

@@ -21,9 +21,7 @@ class DomainsTest : public testing::Test {
   static DomainInfo info(const std::string& uuid) {
     return {.name = "default_" + uuid, .uuid = uuid, .mark = {.name = uuid, .uid = "u-" + uuid}};
   }
-  void expect(const std::string& uuid) {
-    domains_.expect(uuid, info(uuid).mark, info(uuid).name);
-  }
+  void expect(const std::string& uuid) { domains_.expect(uuid, info(uuid).mark, info(uuid).name); }
   // As when the daemon starts it and libvirt says that it runs.
   void start(const std::string& uuid) {
     expect(uuid);

@@ -113,8 +113,9 @@ TEST_F(EventRecorderTest, NextObjectOfTheSameNameHasEventsOfItsOwn) {
 TEST_F(EventRecorderTest, EventThatHasExpiredIsNotCountedOn) {
   record("Failed", "no");
   record("Failed", "no");
-  store_->write(store_->list(api::core_group, api::event_kind)[0]->key(),
-                [](const store::Object*) { return store::Store::Mutation::remove(); }, nullptr);
+  store_->write(
+      store_->list(api::core_group, api::event_kind)[0]->key(),
+      [](const store::Object*) { return store::Store::Mutation::remove(); }, nullptr);
   loop_.advance(seconds(3'600));
   record("Failed", "no");
   ASSERT_THAT(events(), SizeIs(1));
@@ -231,8 +232,9 @@ TEST_F(EventRecorderTest, MessagesWhoseEventsHaveExpiredDoNotCountAsSimilar) {
   for (int i = 0; i < 8; ++i) {
     record("Failed", "port " + std::to_string(i));
     for (const auto& event : store_->list(api::core_group, api::event_kind)) {
-      store_->write(event->key(),
-                    [](const store::Object*) { return store::Store::Mutation::remove(); }, nullptr);
+      store_->write(
+          event->key(), [](const store::Object*) { return store::Store::Mutation::remove(); },
+          nullptr);
     }
     loop_.advance(seconds(3'600));
   }

@@ -5,8 +5,8 @@
 namespace virtset::test {
 namespace {
 
-using api::Propagation;
 using api::member;
+using api::Propagation;
 using std::chrono::seconds;
 using store::Json;
 using testing::SizeIs;

@@ -73,7 +73,9 @@ class ImagePullerTest : public testing::Test {
   ManualJobs jobs_{loop_};
   PickyImages images_;
   std::vector<std::string> woken_;
-  ImagePuller puller_{images_, jobs_, loop_,
+  ImagePuller puller_{images_,
+                      jobs_,
+                      loop_,
                       [this](const Key& instance) { woken_.push_back(instance.name); },
                       {.first_back_off = seconds(10), .longest_back_off = seconds(60)}};
   ImagePuller::Wanted wanted_{"registry/image:1", images::PullPolicy::if_not_present, ""};

@@ -11,13 +11,13 @@ namespace virtset::test {
 namespace {
 
 using api::member;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using store::Json;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr const char* instances_path =
     "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances";
@@ -91,8 +91,10 @@ TEST(Instance, StartIsOrderedOnlyAfterScheduledIsDurable) {
   World world;
   world.committer->held = true;
   int status = 0;
-  api::Request request{.method = "POST", .path = instances_path,
-                       .content_type = "application/json", .body = instance("vm").dump()};
+  api::Request request{.method = "POST",
+                       .path = instances_path,
+                       .content_type = "application/json",
+                       .body = instance("vm").dump()};
   world.rest->handle(request, [&](api::Response response) { status = response.status; });
   world.scheduler.run();
   EXPECT_EQ(status, 0);  // not durable, not answered
@@ -222,7 +224,8 @@ TEST(Instance, KilledProcessIsSeenAtOnceAndFailsWhenLibvirtSaysHow) {
 }
 
 // KubeVirt: destroyed is a failure if there was a grace period, else a success.
-// libvirtd killed while the domain started, and started again: it finds the process dead and tells nobody.
+// libvirtd killed while the domain started, and started again: it finds the process dead and tells
+// nobody.
 TEST(Instance, EndThatLibvirtNeverTellsIsAskedFor) {
   World world;
   create(world, instance("vm"));
@@ -307,13 +310,14 @@ TEST(Instance, StaysReadyOverARestartOfTheDaemon) {
   create(world, with_network("vm", {{"httpGet", {{"port", 80}}}}));
   world.advance(seconds(2));
   ASSERT_EQ(condition(world, "vm", "Ready")["status"], "True");
-  const auto revision = world.store->get({api::kubevirt_group, api::instance_kind, "default", "vm"})
-                            ->revision();
+  const auto revision =
+      world.store->get({api::kubevirt_group, api::instance_kind, "default", "vm"})->revision();
   world.crash();
   world.boot();
   world.advance(seconds(30));
-  EXPECT_EQ(world.store->get({api::kubevirt_group, api::instance_kind, "default", "vm"})->revision(),
-            revision);
+  EXPECT_EQ(
+      world.store->get({api::kubevirt_group, api::instance_kind, "default", "vm"})->revision(),
+      revision);
 }
 
 TEST(Instance, LivenessFailureStopsIt) {
@@ -400,7 +404,8 @@ TEST(Instance, RefusedStartIsToldAndTriedAgain) {
   create(world, instance("vm"));
   EXPECT_EQ(condition(world, "vm", "Synchronized")["reason"], "SyncFailed");
   EXPECT_THAT(world.events(api::instance_kind), Contains(HasSubstr("no such CPU model")));
-  EXPECT_EQ(world.get(api::instance_kind, "vm")["status"]["startFailure"]["consecutiveFailCount"], 1);
+  EXPECT_EQ(world.get(api::instance_kind, "vm")["status"]["startFailure"]["consecutiveFailCount"],
+            1);
   world.hypervisor->refuse_starts.clear();
   world.advance(seconds(4));
   EXPECT_EQ(phase(world, "vm"), "Scheduled");

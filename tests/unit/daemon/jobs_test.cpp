@@ -111,7 +111,8 @@ TEST_F(JobsTest, FullLaneDoesNotHoldUpAnother) {
   occupy(Lane::pull);
   occupy(Lane::pull);
   ASSERT_TRUE(running_.wait_for(1));
-  jobs_->run(Lane::start, [] {}, [this] { ++done_; });
+  jobs_->run(
+      Lane::start, [] {}, [this] { ++done_; });
   wait_until_done(1);
   gate_.count_down();
   wait_until_done(3);
@@ -121,7 +122,8 @@ TEST_F(JobsTest, LaneOfOneWorksInOrder) {
   open({{Lane::control, 1}});
   std::vector<int> order;
   for (int i = 0; i < 100; ++i) {
-    jobs_->run(Lane::control, [&order, i] { order.push_back(i); }, [this] { ++done_; });
+    jobs_->run(
+        Lane::control, [&order, i] { order.push_back(i); }, [this] { ++done_; });
   }
   wait_until_done(100);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
@@ -155,8 +157,10 @@ TEST_F(JobsTest, GivesTheValueOrWhatWasThrown) {
     }
     ++done_;
   };
-  jobs_->submit(Lane::disk, [] { return std::string("value"); }, keep);
-  jobs_->submit(Lane::disk, []() -> std::string { throw std::runtime_error("no space"); }, keep);
+  jobs_->submit(
+      Lane::disk, [] { return std::string("value"); }, keep);
+  jobs_->submit(
+      Lane::disk, []() -> std::string { throw std::runtime_error("no space"); }, keep);
   wait_until_done(2);
   EXPECT_THAT(results, ElementsAre("value", "threw no space"));
 }
@@ -183,11 +187,12 @@ TEST_F(JobsTest, WhatTheWorkHeldIsFreedBeforeItIsDone) {
   auto held = std::make_shared<int>(1);
   std::weak_ptr<int> watched = held;
   bool freed = false;
-  jobs_->run(Lane::disk, [held] {},
-             [&] {
-               freed = watched.expired();
-               ++done_;
-             });
+  jobs_->run(
+      Lane::disk, [held] {},
+      [&] {
+        freed = watched.expired();
+        ++done_;
+      });
   held.reset();
   wait_until_done(1);
   EXPECT_TRUE(freed);
@@ -213,7 +218,9 @@ TEST_F(JobsTest, EndWaitsForTheJobThatRunsAndDropsThoseThatWait) {
 
 TEST_F(JobsTest, EndsAtOnceWithIdleThreads) {
   open({{Lane::disk, 4}});
-  for (int i = 0; i < 20; ++i) jobs_->run(Lane::disk, [] {}, [this] { ++done_; });
+  for (int i = 0; i < 20; ++i)
+    jobs_->run(
+        Lane::disk, [] {}, [this] { ++done_; });
   wait_until_done(20);
   const auto before = std::chrono::steady_clock::now();
   jobs_.reset();
@@ -225,7 +232,8 @@ TEST_F(JobsTest, JobThatRunsAtTheEndIsNotToldOf) {
   occupy(Lane::disk);
   ASSERT_TRUE(running_.wait_for(1));
   auto dropped = std::shared_ptr<std::latch>(&gate_, [](std::latch* gate) { gate->count_down(); });
-  jobs_->run(Lane::disk, [dropped] {}, [] {});
+  jobs_->run(
+      Lane::disk, [dropped] {}, [] {});
   dropped.reset();
   jobs_.reset();
   loop_.run();

@@ -11,11 +11,11 @@ namespace virtset::test {
 namespace {
 
 using api::member;
+using std::chrono::seconds;
 using store::Json;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::SizeIs;
-using std::chrono::seconds;
 
 int count(const World& world, const std::string& phase) {
   int result = 0;
@@ -48,11 +48,13 @@ TEST(ReplicaSet, AbsentReplicasMeansOneAndIsNotWrittenBack) {
 
 TEST(ReplicaSet, InstancesCarryTheTemplateAndOneOwner) {
   World world;
-  world.create_set("web", 1, {{"template", {{"metadata", {{"name", "test"}, {"annotations", {{"a", "b"}}}}}}}});
+  world.create_set(
+      "web", 1, {{"template", {{"metadata", {{"name", "test"}, {"annotations", {{"a", "b"}}}}}}}});
   world.settle();
   const Json instance = world.instances().at(0);
   // KubeVirt: no dash between the base and the random part.
-  EXPECT_THAT(instance["metadata"]["name"].get<std::string>(), testing::MatchesRegex("test[a-z0-9]{5}"));
+  EXPECT_THAT(instance["metadata"]["name"].get<std::string>(),
+              testing::MatchesRegex("test[a-z0-9]{5}"));
   EXPECT_EQ(instance["metadata"]["labels"]["app"], "web");
   EXPECT_EQ(instance["metadata"]["annotations"]["a"], "b");
   ASSERT_THAT(instance["metadata"]["ownerReferences"], SizeIs(1));
@@ -106,8 +108,9 @@ TEST(ReplicaSet, CreatesInBursts) {
   int status = 0;
   const Json body = replica_set("web", 15);
   api::Request request{.method = "POST",
-                       .path = "/apis/kubevirt.io/v1/namespaces/default/"
-                               "virtualmachineinstancereplicasets",
+                       .path =
+                           "/apis/kubevirt.io/v1/namespaces/default/"
+                           "virtualmachineinstancereplicasets",
                        .content_type = "application/json",
                        .body = body.dump()};
   world.rest->handle(request, [&](api::Response response) { status = response.status; });
@@ -189,8 +192,7 @@ TEST(ReplicaSet, ReadinessAloneChangesOnlyTheStatus) {
 TEST(ReplicaSet, FailedCreationIsACondition) {
   World world;
   // Admission of the set does not look at memory; that of the instance does.
-  world.create_set("web", 2,
-                   {{"template", {{"spec", {{"domain", {{"memory", nullptr}}}}}}}});
+  world.create_set("web", 2, {{"template", {{"spec", {{"domain", {{"memory", nullptr}}}}}}}});
   world.settle();
   const Json condition = api::find_condition(world.set("web")["status"], "ReplicaFailure");
   EXPECT_EQ(condition["status"], "True");
@@ -202,10 +204,10 @@ TEST(ReplicaSet, FailedCreationIsACondition) {
   world.advance(seconds(5));
   EXPECT_EQ(api::find_condition(world.set("web")["status"], "ReplicaFailure"), condition);
   // Mended by hand: the condition is removed, not set to false.
-  world.request("PATCH",
-                "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets/web",
-                {{"spec", {{"template", {{"spec", {{"domain", {{"memory", {{"guest", "64Mi"}}}}}}}}}}}},
-                nullptr, "application/merge-patch+json");
+  world.request(
+      "PATCH", "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets/web",
+      {{"spec", {{"template", {{"spec", {{"domain", {{"memory", {{"guest", "64Mi"}}}}}}}}}}}},
+      nullptr, "application/merge-patch+json");
   world.settle();
   EXPECT_EQ(world.host.alive(), 2u);
   EXPECT_FALSE(world.set("web")["status"].contains("conditions"));
@@ -246,9 +248,9 @@ TEST(ReplicaSet, PausedDoesNothingButTellTheNumbers) {
   world.settle();
   EXPECT_FALSE(world.set("web")["status"].contains("conditions"));
   EXPECT_EQ(world.host.alive(), 5u);
-  EXPECT_THAT(world.events(api::replica_set_kind),
-              testing::AllOf(Contains("SuccessfulPaused: Paused"),
-                             Contains("SuccessfulResumed: Resumed")));
+  EXPECT_THAT(
+      world.events(api::replica_set_kind),
+      testing::AllOf(Contains("SuccessfulPaused: Paused"), Contains("SuccessfulResumed: Resumed")));
 }
 
 TEST(ReplicaSet, ShrinksByTheNotReadyFirstAndThenTheNewest) {
@@ -279,7 +281,8 @@ TEST(ReplicaSet, AdoptsMatchingOrphansAndReleasesOthers) {
   world.create_set("web", 2);
   world.settle();
   EXPECT_THAT(world.instances(), SizeIs(2));
-  EXPECT_EQ(world.get(api::instance_kind, "orphan")["metadata"]["ownerReferences"][0]["name"], "web");
+  EXPECT_EQ(world.get(api::instance_kind, "orphan")["metadata"]["ownerReferences"][0]["name"],
+            "web");
   // Relabelled: it is let go, runs on, and is replaced.
   world.request("PATCH", "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances/orphan",
                 {{"metadata", {{"labels", {{"app", "other"}}}}}}, nullptr,
@@ -309,10 +312,12 @@ TEST(ReplicaSet, AdoptsAFinishedOrphanAndRemovesIt) {
 
 TEST(ReplicaSet, TwoSetsOfOneSelectorDoNotFight) {
   World world;
-  world.create_set("one", 2, {{"selector", {{"matchLabels", {{"app", "x"}}}}},
-                              {"template", {{"metadata", {{"labels", {{"app", "x"}}}}}}}});
-  world.create_set("two", 3, {{"selector", {{"matchLabels", {{"app", "x"}}}}},
-                              {"template", {{"metadata", {{"labels", {{"app", "x"}}}}}}}});
+  world.create_set("one", 2,
+                   {{"selector", {{"matchLabels", {{"app", "x"}}}}},
+                    {"template", {{"metadata", {{"labels", {{"app", "x"}}}}}}}});
+  world.create_set("two", 3,
+                   {{"selector", {{"matchLabels", {{"app", "x"}}}}},
+                    {"template", {{"metadata", {{"labels", {{"app", "x"}}}}}}}});
   world.settle();
   world.advance(seconds(30));
   EXPECT_EQ(world.host.alive(), 5u);
@@ -325,12 +330,14 @@ TEST(ReplicaSet, StoredSelectorThatCannotMatchIsLeftAlone) {
   World world;
   // Admission refuses it, so it is put into the store from behind.
   Json bad = replica_set("bad", 2);
-  bad["metadata"].merge_patch({{"namespace", "default"}, {"uid", "u"}, {"generation", 1},
+  bad["metadata"].merge_patch({{"namespace", "default"},
+                               {"uid", "u"},
+                               {"generation", 1},
                                {"creationTimestamp", "2026-01-01T00:00:00Z"}});
   bad["spec"]["selector"]["matchLabels"]["app"] = "other";
-  world.store->write({api::kubevirt_group, api::replica_set_kind, "default", "bad"},
-                     [&](const store::Object*) { return store::Store::Mutation::put(bad); },
-                     nullptr);
+  world.store->write(
+      {api::kubevirt_group, api::replica_set_kind, "default", "bad"},
+      [&](const store::Object*) { return store::Store::Mutation::put(bad); }, nullptr);
   world.settle();
   world.advance(seconds(60));
   EXPECT_THAT(world.instances(), SizeIs(0));

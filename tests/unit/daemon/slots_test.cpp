@@ -25,8 +25,8 @@ class SlotsTest : public testing::Test {
   SlotsTest() { open(0); }
 
   void open(std::uint64_t memory) {
-    slots_ = std::make_unique<Slots>(memory,
-                                     [this](const Key& woken) { woken_.push_back(woken.name); });
+    slots_ =
+        std::make_unique<Slots>(memory, [this](const Key& woken) { woken_.push_back(woken.name); });
   }
   static Key key(const std::string& name) { return {"g", "K", "ns", name}; }
   static Slots::Request request(const std::string& name, const std::string& set,
@@ -58,9 +58,7 @@ TEST_F(SlotsTest, SetNeverHasMoreHoldersThanItsLimit) {
   EXPECT_EQ(slots_->holders_of("set"), 2u);
 }
 
-TEST_F(SlotsTest, LimitOfNothingLetsNobodyIn) {
-  EXPECT_FALSE(take("a", "set", 0));
-}
+TEST_F(SlotsTest, LimitOfNothingLetsNobodyIn) { EXPECT_FALSE(take("a", "set", 0)); }
 
 TEST_F(SlotsTest, SetsAndThoseWithoutOneDoNotCountForEachOther) {
   EXPECT_TRUE(take("a", "one", 1));

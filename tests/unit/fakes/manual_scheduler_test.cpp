@@ -135,7 +135,8 @@ TEST(ManualJobs, WorkIsDoneWhenTheTestSaysSoAndToldOfOnTheLoop) {
   ManualScheduler loop;
   ManualJobs jobs(loop);
   std::vector<std::string> order;
-  jobs.run(Lane::disk, [&] { order.push_back("work"); }, [&] { order.push_back("done"); });
+  jobs.run(
+      Lane::disk, [&] { order.push_back("work"); }, [&] { order.push_back("done"); });
   EXPECT_EQ(jobs.waiting(), 1u);
   EXPECT_EQ(jobs.run_all(), 1);
   EXPECT_THAT(order, ElementsAre("work"));
@@ -149,8 +150,10 @@ TEST(ManualJobs, LaneThatIsHeldWaitsAndOthersDoNot) {
   ManualJobs jobs(loop);
   std::vector<std::string> order;
   jobs.hold(Lane::pull);
-  jobs.run(Lane::pull, [&] { order.push_back("pull"); }, [] {});
-  jobs.run(Lane::disk, [&] { order.push_back("disk"); }, [] {});
+  jobs.run(
+      Lane::pull, [&] { order.push_back("pull"); }, [] {});
+  jobs.run(
+      Lane::disk, [&] { order.push_back("disk"); }, [] {});
   EXPECT_EQ(jobs.run_all(), 1);
   jobs.hold(Lane::pull, false);
   EXPECT_EQ(jobs.run_all(), 1);
@@ -161,7 +164,8 @@ TEST(ManualJobs, WithoutResultsTheWorkIsDoneAndNobodyHearsOfIt) {
   ManualScheduler loop;
   ManualJobs jobs(loop);
   bool worked = false, told = false;
-  jobs.run(Lane::disk, [&] { worked = true; }, [&] { told = true; });
+  jobs.run(
+      Lane::disk, [&] { worked = true; }, [&] { told = true; });
   jobs.run_without_results();
   loop.run();
   EXPECT_TRUE(worked);
@@ -173,10 +177,10 @@ class MemoryCommitterTest : public testing::Test {
  protected:
   static store::Row row(const std::string& name, store::Revision revision,
                         store::Row::Operation operation = store::Row::Operation::put) {
-    return {operation, std::make_shared<const store::Object>(
-                           store::Key{"g", "K", "ns", name}, "u", revision,
-                           "{\"at\":" + std::to_string(revision) + "}",
-                           std::make_shared<store::RecentDocuments>(1))};
+    return {operation,
+            std::make_shared<const store::Object>(store::Key{"g", "K", "ns", name}, "u", revision,
+                                                  "{\"at\":" + std::to_string(revision) + "}",
+                                                  std::make_shared<store::RecentDocuments>(1))};
   }
   store::Committer::Done done() {
     return [this](const std::exception_ptr& error) { results_.push_back(!error); };

@@ -8,11 +8,11 @@
 namespace virtset::test {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using store::Json;
 using testing::IsEmpty;
 using testing::SizeIs;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 TEST(World, IsADaemonThatAnswers) {
   World world;
@@ -61,7 +61,8 @@ TEST(World, NothingThatADeadDaemonPostedIsRun) {
   world.create_set("web", 1);
   world.settle();
   const std::string uuid = world.uuid_of(world.instance_names().at(0));
-  world.jobs->run(Lane::control, [] {}, [] { FAIL(); });
+  world.jobs->run(
+      Lane::control, [] {}, [] { FAIL(); });
   world.hypervisor->kill_process(uuid);
   world.crash();
   EXPECT_EQ(world.scheduler.timers(), 0u);
@@ -80,7 +81,8 @@ TEST(World, TimePassesInStepsInWhichJobsAreDone) {
   World world;
   const auto before = world.scheduler.steady_now();
   int ran = 0;
-  world.jobs->run(Lane::disk, [&] { ++ran; }, [&] { ++ran; });
+  world.jobs->run(
+      Lane::disk, [&] { ++ran; }, [&] { ++ran; });
   world.advance(milliseconds(250));
   EXPECT_EQ(ran, 2);
   EXPECT_EQ(world.scheduler.steady_now() - before, milliseconds(250));

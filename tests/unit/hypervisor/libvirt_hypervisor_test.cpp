@@ -1,5 +1,7 @@
 // The libvirt implementation against libvirt's in-memory driver.
 
+#include "hypervisor/libvirt/libvirt_hypervisor.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <libvirt/libvirt.h>
@@ -8,8 +10,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-
-#include "hypervisor/libvirt/libvirt_hypervisor.h"
 
 namespace virtset::test {
 namespace {
@@ -21,10 +21,11 @@ using libvirt::LibvirtHypervisor;
 class Told {
  public:
   Observer observer() {
-    return {.connected = [this](std::vector<DomainInfo> list) { add([&] { lists.push_back(list); }); },
-            .found = [this](DomainInfo info) { add([&] { found.push_back(info); }); },
-            .disconnected = [this](std::string why) { add([&] { disconnected.push_back(why); }); },
-            .event = [this](Event event) { add([&] { events.push_back(event); }); }};
+    return {
+        .connected = [this](std::vector<DomainInfo> list) { add([&] { lists.push_back(list); }); },
+        .found = [this](DomainInfo info) { add([&] { found.push_back(info); }); },
+        .disconnected = [this](std::string why) { add([&] { disconnected.push_back(why); }); },
+        .event = [this](Event event) { add([&] { events.push_back(event); }); }};
   }
 
   template <typename Condition>
@@ -66,10 +67,13 @@ std::string xml_of(const std::string& name, const std::string& id, const std::st
   const std::string mark =
       owner.empty() ? ""
                     : "<metadata><virtset:vmi xmlns:virtset='urn:virtset:libvirt:1'>"
-                      "<virtset:installation>" + owner + "</virtset:installation>"
-                      "<virtset:namespace>default</virtset:namespace><virtset:name>" + name +
-                      "</virtset:name><virtset:uid>uid-" + name + "</virtset:uid>"
-                      "<virtset:specHash>h</virtset:specHash></virtset:vmi></metadata>";
+                      "<virtset:installation>" +
+                          owner +
+                          "</virtset:installation>"
+                          "<virtset:namespace>default</virtset:namespace><virtset:name>" +
+                          name + "</virtset:name><virtset:uid>uid-" + name +
+                          "</virtset:uid>"
+                          "<virtset:specHash>h</virtset:specHash></virtset:vmi></metadata>";
   return "<domain type='test'><name>" + name + "</name><uuid>" + id + "</uuid>" + mark +
          "<memory unit='MiB'>8</memory><os><type>hvm</type></os></domain>";
 }
@@ -171,7 +175,8 @@ TEST_F(LibvirtHypervisorTest, ListsAgainWhenAsked) {
   const auto hypervisor = open();
   create_outside(xml_of("mine", uuid(1), installation));
   hypervisor->relist();
-  EXPECT_TRUE(told_.wait([&] { return told_.lists.size() >= 2 && told_.lists.back().size() == 1; }));
+  EXPECT_TRUE(
+      told_.wait([&] { return told_.lists.size() >= 2 && told_.lists.back().size() == 1; }));
 }
 
 Domain domain(const std::string& name, const std::string& id) {
@@ -206,9 +211,14 @@ TEST_F(LibvirtHypervisorTest, RefusalCarriesLibvirtsWords) {
 
 TEST_F(LibvirtHypervisorTest, NetworkIsMadeOnceAndOthersAreLeftAlone) {
   const auto hypervisor = open();
-  Network network{.name = "vstest", .bridge = "vstest", .installation = installation,
-                  .gateway = "10.99.0.1", .prefix_length = 30, .first_address = "10.99.0.2",
-                  .last_address = "10.99.0.2", .reservations = {{"02:00:00:00:00:02", "10.99.0.2"}}};
+  Network network{.name = "vstest",
+                  .bridge = "vstest",
+                  .installation = installation,
+                  .gateway = "10.99.0.1",
+                  .prefix_length = 30,
+                  .first_address = "10.99.0.2",
+                  .last_address = "10.99.0.2",
+                  .reservations = {{"02:00:00:00:00:02", "10.99.0.2"}}};
   hypervisor->ensure_network(network);
   hypervisor->ensure_network(network);
   Network other = network;

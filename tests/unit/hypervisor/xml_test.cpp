@@ -1,5 +1,7 @@
-// The XML that libvirt gets, held by golden files. VIRTSET_UPDATE_GOLDEN=1 writes them anew; then read
-// the difference.
+// The XML that libvirt gets, held by golden files. VIRTSET_UPDATE_GOLDEN=1 writes them anew; then
+// read the difference.
+
+#include "hypervisor/xml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +11,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-
-#include "hypervisor/xml.h"
 
 namespace virtset::test {
 namespace {
@@ -45,19 +45,36 @@ Domain complete() {
   domain.cpu = {.sockets = 2, .cores = 3, .threads = 2, .model = "EPYC", .limit_millis = 1500};
   domain.serial = "abc-123";
   domain.rng = true;
-  domain.disks = {
-      {.name = "root", .bus = "virtio", .path = "/data/vms/u/root.qcow2", .format = "qcow2",
-       .backing = Backing{"/data/vms/u/root.base", "raw"}, .boot_order = 1},
-      {.name = "data", .bus = "sata", .path = "/data/vms/u/data.qcow2", .format = "qcow2",
-       .serial = "D1", .cache = "writeback"},
-      {.name = "seed", .device = Disk::Device::cdrom, .bus = "sata", .path = "/data/vms/u/seed.iso",
-       .format = "raw", .read_only = true},
-      {.name = "more", .bus = "virtio", .path = "/data/vms/u/more.qcow2", .format = "qcow2",
-       .backing = Backing{"/data/vms/u/more.base", "qcow2"}}};
-  domain.interfaces = {{.name = "default", .network = "virtset0", .mac = "02:aa:bb:cc:00:02",
-                        .model = "virtio"},
-                       {.name = "second", .network = "virtset0", .mac = "02:aa:bb:cc:00:03",
-                        .model = "e1000e", .boot_order = 2}};
+  domain.disks = {{.name = "root",
+                   .bus = "virtio",
+                   .path = "/data/vms/u/root.qcow2",
+                   .format = "qcow2",
+                   .backing = Backing{"/data/vms/u/root.base", "raw"},
+                   .boot_order = 1},
+                  {.name = "data",
+                   .bus = "sata",
+                   .path = "/data/vms/u/data.qcow2",
+                   .format = "qcow2",
+                   .serial = "D1",
+                   .cache = "writeback"},
+                  {.name = "seed",
+                   .device = Disk::Device::cdrom,
+                   .bus = "sata",
+                   .path = "/data/vms/u/seed.iso",
+                   .format = "raw",
+                   .read_only = true},
+                  {.name = "more",
+                   .bus = "virtio",
+                   .path = "/data/vms/u/more.qcow2",
+                   .format = "qcow2",
+                   .backing = Backing{"/data/vms/u/more.base", "qcow2"}}};
+  domain.interfaces = {
+      {.name = "default", .network = "virtset0", .mac = "02:aa:bb:cc:00:02", .model = "virtio"},
+      {.name = "second",
+       .network = "virtset0",
+       .mac = "02:aa:bb:cc:00:03",
+       .model = "e1000e",
+       .boot_order = 2}};
   return domain;
 }
 
@@ -82,8 +99,7 @@ TEST(DomainXml, PassesLibvirtsSchema) {
       const auto at = xml.find(type);
       if (at < 20) xml.replace(at, std::string(type).size(), "type=\"test\"");
     }
-    virDomainPtr created =
-        virDomainCreateXML(connection, xml.c_str(), VIR_DOMAIN_START_VALIDATE);
+    virDomainPtr created = virDomainCreateXML(connection, xml.c_str(), VIR_DOMAIN_START_VALIDATE);
     EXPECT_NE(created, nullptr) << virGetLastErrorMessage();
     if (created) {
       virDomainDestroy(created);
@@ -105,7 +121,8 @@ TEST(DomainXml, TextOfManifestsCannotBreakOut) {
 TEST(DomainXml, TargetsCountOnAfterZ) {
   Domain domain = minimal();
   for (int i = 0; i < 30; ++i) {
-    domain.disks.push_back({.name = "d" + std::to_string(i), .bus = "virtio", .path = "/p", .format = "raw"});
+    domain.disks.push_back(
+        {.name = "d" + std::to_string(i), .bus = "virtio", .path = "/p", .format = "raw"});
   }
   const std::string xml = domain_xml(domain);
   for (const char* target : {"\"vda\"", "\"vdz\"", "\"vdaa\"", "\"vdad\""}) {
@@ -133,7 +150,8 @@ TEST(Mark, ComesBackWithAndWithoutPrefixes) {
 TEST(AgentChannel, IsReadFromTheDomain) {
   const auto xml = [](const std::string& state) {
     return "<domain><devices><channel type='unix'><target type='virtio' "
-           "name='org.qemu.guest_agent.0' state='" + state + "'/></channel></devices></domain>";
+           "name='org.qemu.guest_agent.0' state='" +
+           state + "'/></channel></devices></domain>";
   };
   EXPECT_TRUE(agent_is_connected(xml("connected")));
   EXPECT_FALSE(agent_is_connected(xml("disconnected")));
@@ -141,8 +159,12 @@ TEST(AgentChannel, IsReadFromTheDomain) {
 }
 
 TEST(NetworkXml, GoldenAndBack) {
-  Network network{.name = "virtset0", .bridge = "virtset0", .installation = "inst",
-                  .gateway = "10.88.0.1", .prefix_length = 29, .first_address = "10.88.0.2",
+  Network network{.name = "virtset0",
+                  .bridge = "virtset0",
+                  .installation = "inst",
+                  .gateway = "10.88.0.1",
+                  .prefix_length = 29,
+                  .first_address = "10.88.0.2",
                   .last_address = "10.88.0.6"};
   for (int i = 2; i <= 6; ++i) {
     network.reservations.push_back(

@@ -24,7 +24,8 @@ constexpr std::uint64_t limit = 1 << 20;
 class LayersTest : public testing::Test {
  protected:
   // The content of the disk that these layers hold, or why there is none.
-  std::string extract(const std::vector<std::filesystem::path>& layers, const std::string& path = "") {
+  std::string extract(const std::vector<std::filesystem::path>& layers,
+                      const std::string& path = "") {
     const auto target = directory_ / "out";
     std::filesystem::remove(target);
     try {
@@ -40,7 +41,10 @@ class LayersTest : public testing::Test {
 
 TEST_F(LayersTest, TakesTheOnlyFileInDisk) {
   for (const bool gzip : {false, true}) {
-    TarBuilder(layer("a"), gzip).directory("disk/").file("disk/vm.img", "content").file("etc/x", "y");
+    TarBuilder(layer("a"), gzip)
+        .directory("disk/")
+        .file("disk/vm.img", "content")
+        .file("etc/x", "y");
     EXPECT_EQ(extract({layer("a")}), "content");
   }
 }
@@ -139,7 +143,8 @@ TEST_F(LayersTest, SizeThatIsALieIsRefused) {
     lie.replace(124, 11, octal);
     lie.replace(148, 8, "        ");
     unsigned sum = 0;
-    for (int i = 0; i < 512; ++i) sum += static_cast<unsigned char>(lie[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < 512; ++i)
+      sum += static_cast<unsigned char>(lie[static_cast<std::size_t>(i)]);
     char text[8];
     snprintf(text, sizeof text, "%06o", sum);
     lie.replace(148, 6, text);

@@ -38,7 +38,8 @@ fs::path make_archive(const TestDirectory& directory, const std::string& name,
   shell("umoci init --layout " + layout.string());
   shell("umoci new --image " + layout.string() + ":x");
   shell("umoci insert --image " + layout.string() + ":x " + disk_file + " /disk/vm.img");
-  shell("skopeo copy oci:" + layout.string() + ":x oci-archive:" + archive.string() + ":" + reference);
+  shell("skopeo copy oci:" + layout.string() + ":x oci-archive:" + archive.string() + ":" +
+        reference);
   return archive;
 }
 
@@ -50,12 +51,14 @@ class LocalImagesTest : public testing::Test {
   fs::path data() const { return directory_ / "data"; }
   void reopen() { images_ = std::make_unique<LocalImages>(LocalImages::Options{data()}); }
   fs::path import(const std::string& reference = "example/raw:1") {
-    const fs::path archive = make_archive(directory_, "raw", reference, (directory_ / "raw.img").string());
+    const fs::path archive =
+        make_archive(directory_, "raw", reference, (directory_ / "raw.img").string());
     images_->cache().import_archive(archive);
     return archive;
   }
   std::size_t cached() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(data() / "images/disks"), {}));
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(data() / "images/disks"), {}));
   }
   // Nothing is left of what was tried and failed.
   void expect_nothing_behind() const {
@@ -92,7 +95,8 @@ TEST_F(LocalImagesTest, DockerArchiveIsTakenToo) {
 }
 
 TEST_F(LocalImagesTest, TagAloneBelongsToTheNameOfTheFile) {
-  const fs::path archive = make_archive(directory_, "appliance", "v7", (directory_ / "raw.img").string());
+  const fs::path archive =
+      make_archive(directory_, "appliance", "v7", (directory_ / "raw.img").string());
   const auto listed = images::list_archive(archive);
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].reference, "appliance:v7");
@@ -139,20 +143,23 @@ TEST_F(LocalImagesTest, DiskThatNeedsAnotherFileIsRefused) {
 
 TEST_F(LocalImagesTest, OtherFormatsAndLyingSizesAreRefused) {
   shell("qemu-img create -f vmdk " + (directory_ / "disk.vmdk").string() + " 1M");
-  const fs::path vmdk = make_archive(directory_, "vmdk", "x:1", (directory_ / "disk.vmdk").string());
+  const fs::path vmdk =
+      make_archive(directory_, "vmdk", "x:1", (directory_ / "disk.vmdk").string());
   EXPECT_THROW(images_->cache().import_archive(vmdk), BadImage);
   // A pebibyte in 200 kB.
   shell("qemu-img create -f qcow2 " + (directory_ / "huge.img").string() + " 1P");
   const fs::path huge = make_archive(directory_, "huge", "y:1", (directory_ / "huge.img").string());
   EXPECT_THROW(images_->cache().import_archive(huge), BadImage);
   std::ofstream(directory_ / "empty.img") << "";
-  const fs::path empty = make_archive(directory_, "empty", "z:1", (directory_ / "empty.img").string());
+  const fs::path empty =
+      make_archive(directory_, "empty", "z:1", (directory_ / "empty.img").string());
   EXPECT_THROW(images_->cache().import_archive(empty), BadImage);
   expect_nothing_behind();
 }
 
 TEST_F(LocalImagesTest, CutArchiveIsRefused) {
-  const fs::path archive = make_archive(directory_, "raw", "x:1", (directory_ / "raw.img").string());
+  const fs::path archive =
+      make_archive(directory_, "raw", "x:1", (directory_ / "raw.img").string());
   fs::resize_file(archive, fs::file_size(archive) / 2);
   EXPECT_ANY_THROW(images_->cache().import_archive(archive));
   expect_nothing_behind();
@@ -171,8 +178,9 @@ TEST_F(LocalImagesTest, EachVmHasItsOwnOverlayOfTheSharedDisk) {
   const ContainerDisk base = images_->obtain("example/raw:1", PullPolicy::never, "");
   for (const std::string uid : {"vm-1", "vm-2"}) {
     const auto disks = images_->make_disks(
-        uid, {images::Overlay{"root", base}, images::EmptyDisk{"scratch", 5 << 20},
-              images::SeedIso{"seed", "cidata", {{"meta-data", "{}"}, {"user-data", "#!/bin/sh"}}}});
+        uid,
+        {images::Overlay{"root", base}, images::EmptyDisk{"scratch", 5 << 20},
+         images::SeedIso{"seed", "cidata", {{"meta-data", "{}"}, {"user-data", "#!/bin/sh"}}}});
     EXPECT_EQ(disks.at("root").format, "qcow2");
     EXPECT_EQ(disks.at("root").backing_format, "raw");
     EXPECT_TRUE(disks.at("seed").read_only);
@@ -256,7 +264,8 @@ TEST_F(LocalImagesTest, FullDiskIsSaidToBeFull) {
   // A file system of its own, which only root can mount.
   const fs::path small = directory_ / "small";
   fs::create_directory(small);
-  if (geteuid() != 0 || std::system(("mount -t tmpfs -o size=300k none " + small.string()).c_str()) != 0) {
+  if (geteuid() != 0 ||
+      std::system(("mount -t tmpfs -o size=300k none " + small.string()).c_str()) != 0) {
     GTEST_SKIP() << "needs root to mount a tmpfs";
   }
   {

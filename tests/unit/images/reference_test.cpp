@@ -37,8 +37,9 @@ TEST(Reference, IsReadAsDockerReadsIt) {
 
 TEST(Reference, WhatIsNoneIsRefused) {
   for (const std::string text :
-       {"", " ", "a b", "Upper", "a:", "a:b:c", "a@sha256:12", "a@md5:00", "-a", "a-", "a//b", "/a",
-        "a/", "a:.x", "r.io/a:tag@", "../../etc/passwd", "a;rm -rf /", "--help", "a\n", "a$(id)"}) {
+       {"",           " ",      "a b",  "Upper", "a:", "a:b:c", "a@sha256:12", "a@md5:00",
+        "-a",         "a-",     "a//b", "/a",    "a/", "a:.x",  "r.io/a:tag@", "../../etc/passwd",
+        "a;rm -rf /", "--help", "a\n",  "a$(id)"}) {
     EXPECT_THROW(Reference::parse(text), BadReference) << text;
   }
   EXPECT_THROW(Reference::parse(std::string(1'000'000, 'a')), BadReference);

@@ -1,5 +1,7 @@
 // Durability: what was acknowledged survives anything, what was not is there whole or not at all.
 
+#include "store/sqlite_committer.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <future>
 
 #include "store/errors.h"
-#include "store/sqlite_committer.h"
 #include "tests/fakes/power_cut_vfs.h"
 
 namespace virtset::test {
@@ -21,9 +22,9 @@ using testing::SizeIs;
 
 Row row(const std::string& name, store::Revision revision, const std::string& text = "{}",
         Row::Operation operation = Row::Operation::put) {
-  return {operation, std::make_shared<const Object>(store::Key{"g", "K", "ns", name}, "uid-" + name,
-                                                    revision, text,
-                                                    std::make_shared<store::RecentDocuments>(1))};
+  return {operation,
+          std::make_shared<const Object>(store::Key{"g", "K", "ns", name}, "uid-" + name, revision,
+                                         text, std::make_shared<store::RecentDocuments>(1))};
 }
 
 // Null if it was acknowledged.
@@ -50,8 +51,9 @@ TEST_F(SqliteCommitterTest, KeepsEverythingOverARestart) {
     SqliteCommitter committer(path());
     installation = committer.load().installation;
     EXPECT_EQ(commit(committer, {row("a", 1, "{\"x\":1}"), row("b", 2)}), nullptr);
-    EXPECT_EQ(commit(committer, {row("a", 3, "{\"x\":2}"), row("b", 4, "", Row::Operation::remove)}),
-              nullptr);
+    EXPECT_EQ(
+        commit(committer, {row("a", 3, "{\"x\":2}"), row("b", 4, "", Row::Operation::remove)}),
+        nullptr);
   }
   SqliteCommitter committer(path());
   const Contents contents = committer.load();
@@ -63,7 +65,8 @@ TEST_F(SqliteCommitterTest, KeepsEverythingOverARestart) {
   // The revision of a deletion is not used again either.
   EXPECT_EQ(contents.revision, 4);
   EXPECT_EQ(contents.installation, installation);
-  EXPECT_THAT(installation, testing::MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}"));
+  EXPECT_THAT(installation, testing::MatchesRegex(
+                                "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}"));
 }
 
 TEST_F(SqliteCommitterTest, ListsInTheOrderOfKeys) {
@@ -139,7 +142,8 @@ int live(SqliteCommitter& committer) {
     rows.push_back(row("even", ++revision, text + std::to_string(batch)));
     rows.push_back(row("odd", ++revision, text + std::to_string(batch)));
     rows.push_back(row("n" + std::to_string(batch), ++revision, text));
-    if (batch > 3) rows.push_back(row("n" + std::to_string(batch - 3), ++revision, "", Row::Operation::remove));
+    if (batch > 3)
+      rows.push_back(row("n" + std::to_string(batch - 3), ++revision, "", Row::Operation::remove));
     if (commit(committer, std::move(rows))) return batch;
   }
   return 12;
@@ -151,7 +155,8 @@ void check(const Contents& contents, int acknowledged, const std::string& when) 
   for (const auto& entry : contents.entries) texts[entry.key.name] = entry.text;
   // The one that was under way may be there too: whole.
   const auto last = [&](const std::string& name) {
-    return texts.contains(name) ? std::stoi(texts[name].substr(texts[name].find_last_of('x') + 1)) : -1;
+    return texts.contains(name) ? std::stoi(texts[name].substr(texts[name].find_last_of('x') + 1))
+                                : -1;
   };
   EXPECT_GE(last("even"), acknowledged - 1) << when;
   EXPECT_LE(last("even"), acknowledged) << when;
@@ -177,8 +182,8 @@ TEST(PowerCut, AtAnyWriteNothingAcknowledgedIsLost) {
   ASSERT_GT(total, 50);
   for (int cut = 0; cut <= total && !testing::Test::HasFailure(); ++cut) {
     for (unsigned seed = 0; seed < 3; ++seed) {
-      const std::string when =
-          "cut after " + std::to_string(cut) + " of " + std::to_string(total) + ", seed " + std::to_string(seed);
+      const std::string when = "cut after " + std::to_string(cut) + " of " + std::to_string(total) +
+                               ", seed " + std::to_string(seed);
       PowerCutDisk disk("cut");
       disk.cut_after(cut);
       int acknowledged = 0;

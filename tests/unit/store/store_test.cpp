@@ -1,8 +1,9 @@
+#include "store/store.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "store/errors.h"
-#include "store/store.h"
 #include "tests/fakes/manual_scheduler.h"
 #include "tests/fakes/memory_committer.h"
 
@@ -43,8 +44,9 @@ class StoreTest : public testing::Test {
     return [this](const Store::Outcome& outcome) { outcomes_.push_back(outcome); };
   }
   void put(const std::string& name, int value = 0) {
-    store_->write(key(name), [=](const store::Object*) { return Mutation::put(document(name, value)); },
-                  keep());
+    store_->write(
+        key(name), [=](const store::Object*) { return Mutation::put(document(name, value)); },
+        keep());
   }
   int value(const std::string& name) const {
     const auto object = store_->get(key(name));
@@ -151,7 +153,8 @@ TEST_F(StoreTest, ExceptionOfTheMutationEndsTheWrite) {
 TEST_F(StoreTest, NothingToChangeWritesNothing) {
   put("a", 1);
   loop_.run();
-  store_->write(key("a"), [](const store::Object*) { return Mutation::nothing(); }, keep());
+  store_->write(
+      key("a"), [](const store::Object*) { return Mutation::nothing(); }, keep());
   loop_.run();
   EXPECT_EQ(committer_->commits, 1);
   ASSERT_THAT(outcomes_, SizeIs(2));
@@ -165,7 +168,8 @@ TEST_F(StoreTest, RemovalIsAChangeWithARevisionOfItsOwn) {
   std::vector<Change> changes;
   const auto subscription =
       store_->feed().subscribe([&](const Change& change) { changes.push_back(change); });
-  store_->write(key("a"), [](const store::Object*) { return Mutation::remove(); }, keep());
+  store_->write(
+      key("a"), [](const store::Object*) { return Mutation::remove(); }, keep());
   loop_.run();
   EXPECT_EQ(store_->get(key("a")), nullptr);
   ASSERT_THAT(changes, SizeIs(1));
@@ -176,7 +180,8 @@ TEST_F(StoreTest, RemovalIsAChangeWithARevisionOfItsOwn) {
 }
 
 TEST_F(StoreTest, RemovalOfNothingIsNoChange) {
-  store_->write(key("a"), [](const store::Object*) { return Mutation::remove(); }, keep());
+  store_->write(
+      key("a"), [](const store::Object*) { return Mutation::remove(); }, keep());
   loop_.run();
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_FALSE(outcomes_[0].changed);
@@ -185,15 +190,19 @@ TEST_F(StoreTest, RemovalOfNothingIsNoChange) {
 TEST_F(StoreTest, ListsOneKindInOrder) {
   for (const auto& [ns, name] :
        {std::pair{"b", "x"}, std::pair{"a", "z"}, std::pair{"a", "y"}, std::pair{"ab", "x"}}) {
-    store_->write(key(name, ns), [name = std::string(name)](const store::Object*) {
-      return Mutation::put(document(name));
-    }, nullptr);
+    store_->write(
+        key(name, ns),
+        [name = std::string(name)](const store::Object*) { return Mutation::put(document(name)); },
+        nullptr);
   }
-  store_->write({"g", "Other", "a", "o"}, [](const store::Object*) { return Mutation::put(document("o")); }, nullptr);
+  store_->write(
+      {"g", "Other", "a", "o"}, [](const store::Object*) { return Mutation::put(document("o")); },
+      nullptr);
   loop_.run();
   const auto names = [](const std::vector<store::ObjectPtr>& objects) {
     std::vector<std::string> result;
-    for (const auto& object : objects) result.push_back(object->key().ns + "/" + object->key().name);
+    for (const auto& object : objects)
+      result.push_back(object->key().ns + "/" + object->key().name);
     return result;
   };
   EXPECT_THAT(names(store_->list("g", "K")), ElementsAre("a/y", "a/z", "ab/x", "b/x"));
@@ -272,11 +281,14 @@ TEST_F(StoreTest, ComesBackAfterARestart) {
 }
 
 TEST_F(StoreTest, TextThatIsNoUtf8IsStoredAllTheSame) {
-  store_->write(key("a"), [](const store::Object*) {
-    Json bad = document("a");
-    bad["message"] = "libvirt says \xff";
-    return Mutation::put(bad);
-  }, keep());
+  store_->write(
+      key("a"),
+      [](const store::Object*) {
+        Json bad = document("a");
+        bad["message"] = "libvirt says \xff";
+        return Mutation::put(bad);
+      },
+      keep());
   loop_.run();
   ASSERT_THAT(outcomes_, SizeIs(1));
   EXPECT_FALSE(outcomes_[0].error);

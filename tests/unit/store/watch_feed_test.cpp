@@ -1,7 +1,7 @@
+#include "store/watch_feed.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "store/watch_feed.h"
 
 namespace virtset::test {
 namespace {
