@@ -21,8 +21,9 @@ PeerWatch::PeerWatch(uv_loop_s* loop, int fd, std::function<void()> gone) : gone
   poll_->data = this;
   uv_poll_start(poll_, UV_READABLE | UV_DISCONNECT, [](uv_poll_t* poll, int, int) {
     uv_poll_stop(poll);
-    const auto gone = std::move(static_cast<PeerWatch*>(poll->data)->gone_);
-    gone();
+    // Taken out of an object that the call may destroy.
+    const auto tell = std::move(static_cast<PeerWatch*>(poll->data)->gone_);
+    tell();
   });
 }
 

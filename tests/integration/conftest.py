@@ -37,6 +37,8 @@ def daemon(libvirt, request):
         daemon.stop()
     else:
         raise AssertionError("the daemon died: " + daemon.process.log()[-3000:])
+    # Made for this installation, it would be another's for the next.
+    host.virsh("net-destroy", "virtset0")
     shutil.rmtree(daemon.directory)
 
 

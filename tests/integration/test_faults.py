@@ -252,6 +252,7 @@ def machine(libvirt, registry, request):
     machine.api.wait("vmi", lambda objects: not objects)
     eventually(lambda: not qemu_processes(), what="the end of all QEMU processes")
     machine.daemon.stop()
+    virsh("net-destroy", "virtset0")
     assert list((machine.data / "data" / "vms").iterdir()) == []
     host.run("umount", "-l", machine.data)
 
