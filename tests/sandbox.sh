@@ -12,7 +12,10 @@ if [[ ${1:-} != --inside ]]; then
 	export VIRTSET_TEST_DIR
 	trap 'rm -rf "$VIRTSET_TEST_DIR"' EXIT
 	unshare --mount --net --pid --ipc --fork --kill-child \
-		"$(command -v tini)" -s -- "${BASH_SOURCE[0]}" --inside "$@"
+		"$(command -v tini)" -s -- "${BASH_SOURCE[0]}" --inside "$@" &
+	# unshare itself listens to nothing else.
+	trap 'kill -KILL $!' INT TERM
+	wait $!
 	exit
 fi
 shift
