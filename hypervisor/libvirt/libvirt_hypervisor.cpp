@@ -20,8 +20,10 @@ constexpr milliseconds longest_retry{5'000};
 // A daemon that hangs is a daemon that is gone: three missed answers, five seconds apart.
 constexpr int keepalive_interval_s = 5;
 constexpr unsigned keepalive_misses = 3;
-// Events are the mechanism; this is the net below them.
-constexpr std::chrono::minutes resync_interval{5};
+// Events are the mechanism; this is the net below them. At first it is drawn tight: a libvirtd that
+// was killed and is there again lists domains which it then drops without a word.
+constexpr std::chrono::seconds first_resync{2};
+constexpr std::chrono::seconds resync_interval{300};
 
 StopReason stop_reason(int detail) {
   switch (detail) {
@@ -203,9 +205,9 @@ void LibvirtHypervisor::run() {
 // Lists what is there and tells what happens, until the connection is lost.
 void LibvirtHypervisor::serve(Session& session) {
   virConnectPtr connection = session.connections().front().get();
-  for (;;) {
+  for (auto resync = first_resync;; resync = std::min(5 * resync, resync_interval)) {
     list_and_tell(connection, session.connections());
-    const auto next_list = std::chrono::steady_clock::now() + resync_interval;
+    const auto next_list = std::chrono::steady_clock::now() + resync;
     std::unique_lock lock(mutex_);
     while (changed_.wait_until(lock, next_list, [this] {
       return closed_ || stopping_ || list_again_ || !unknown_.empty();
