@@ -75,13 +75,13 @@ unit() {
 integration() {
 	say "integration tests"
 	in_sandbox /usr/bin/python3 -m pytest -p no:cacheprovider -q --durations=10 \
-		"${arguments[@]}" tests/integration
+		tests/integration "${arguments[@]}"
 }
 
 faults() {
 	say "random faults"
 	in_sandbox /usr/bin/python3 -m pytest -p no:cacheprovider -q -s \
-		"${arguments[@]}" tests/integration/test_faults.py
+		tests/integration/test_faults.py "${arguments[@]}"
 }
 
 tidy() {
