@@ -196,12 +196,15 @@ class Host:
         for name in SETS:
             self.api.wait_ready(name, self.replicas[name], timeout=180)
         wanted = sum(self.replicas.values())
+        # What was deleted last may still be on its way out.
+        self.api.wait("vmi", lambda objects: len(objects) == wanted)
         eventually(lambda: len(qemu_processes()) == wanted, what="the end of surplus processes")
         for name in SETS:
             assert len(qemu_processes(f"default_{name}")) == self.replicas[name]
             # P2: what was acknowledged is what is there.
             assert self.api.get("vmirs", name)["spec"]["replicas"] == self.replicas[name]
-        assert len(virsh("list", "--name").split()) == wanted + 1
+        eventually(lambda: len(virsh("list", "--name").split()) == wanted + 1,
+                   what="libvirt's agreement")
         instances = self.api.list("vmi")
         assert len(instances) == wanted
         addresses = [address_of(i) for i in instances]
