@@ -79,7 +79,11 @@ class Host:
         self.replicas = {}
 
     def create(self, name, replicas):
-        document = demo_set(name, replicas, image=self.image)
+        # A guest that hangs is for its liveness probe to find: asked to power off while it boots, the
+        # demo guest now and then does.
+        document = demo_set(name, replicas, image=self.image, livenessProbe={
+            "httpGet": {"port": 80}, "initialDelaySeconds": 60, "periodSeconds": 10,
+            "timeoutSeconds": 5, "failureThreshold": 3})
         # Overlapping selectors: only the owner tells whose a replica is.
         document["spec"]["selector"] = {"matchLabels": {"app": "shared"}}
         document["spec"]["template"]["metadata"]["labels"] = {"app": "shared"}
