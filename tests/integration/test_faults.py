@@ -17,6 +17,7 @@ from host import demo_set, eventually, http_get, qemu_processes, virsh
 
 SETS = ("alpha", "beta")
 MOST_REPLICAS = 3
+START_UNDER_WAY = 3  # seconds that libvirt may take on this host to start what was ordered
 
 
 class Bound(threading.Thread):
@@ -25,22 +26,28 @@ class Bound(threading.Thread):
     def __init__(self):
         super().__init__(daemon=True)
         self.lock = threading.Lock()
-        self.allowed = {name: 0 for name in SETS}
+        self.told = {name: [(0, 0)] for name in SETS}  # when, and how many
         self.known = set()
         self.violations = []
         self.most = 0
         self.ending = False
 
     def allow(self, name, replicas):
-        # Lowered at once: those that are there may still run, but none may be added.
         with self.lock:
-            self.allowed[name] = replicas
+            self.told[name].append((time.monotonic(), replicas))
+
+    def allowed(self, name):
+        """Those that are there when a set is made smaller may still run, and a start that was ordered
+        before may still come through; but none may be ordered."""
+        with self.lock:
+            since = time.monotonic() - START_UNDER_WAY
+            old = [replicas for when, replicas in self.told[name] if when <= since][-1]
+            return max([old] + [replicas for when, replicas in self.told[name] if when > since])
 
     def run(self):
         while not self.ending:
             for name in SETS:
-                with self.lock:
-                    allowed = self.allowed[name]
+                allowed = self.allowed(name)
                 found = qemu_processes(f"default_{name}")
                 new = {pid for pid in found.values() if pid not in self.known}
                 # One look at /proc takes a while: those that were seen first must still be there.
