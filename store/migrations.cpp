@@ -12,8 +12,8 @@ namespace {
 // Step n brings version n to n + 1. A step is never changed once released.
 constexpr std::array steps = {
     // The primary key is the order in which lists are given. `counter` outlives the objects, so
-    // that
-    // no revision is ever used twice, and `installation` marks what this daemon owns on the host.
+    // that no revision is ever used twice, and `installation` marks what this daemon owns on the
+    // host.
     R"sql(
       CREATE TABLE objects (
         grp      TEXT    NOT NULL,

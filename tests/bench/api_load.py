@@ -10,7 +10,7 @@ import time
 import yaml
 
 import host
-from ground import VIRSH, Daemon
+from ground import VIRSH
 from host import demo_set, virsh
 from keep_alive import answer_length, connect, drive_in_processes, request_bytes
 from measure import CommitFloor, Row, median, milliseconds, percentile
@@ -26,8 +26,8 @@ VIRSH_CHANGES = 50
 
 
 def quiet_daemon(name, *options):
-    return Daemon(name, "--libvirt-uri", "test:///default", "--log-level", "warning",
-                  *options).start()
+    return host.Daemon(name, "--libvirt-uri", "test:///default", "--log-level", "warning",
+                       *options).start()
 
 
 def padded_set(name):

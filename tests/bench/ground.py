@@ -4,7 +4,6 @@ import functools
 import os
 import pathlib
 import random
-import shutil
 import subprocess
 import uuid
 import xml.etree.ElementTree as ElementTree
@@ -28,19 +27,6 @@ STOCK_NETWORK = """
 """
 
 
-class Daemon(host.Daemon):
-    """Without the back-off that tests want."""
-
-    def command(self):
-        command = super().command()
-        command[command.index("--crash-back-off") + 1] = "0"
-        return command
-
-    def answers(self):
-        # /readyz is true a moment before there is a namespace to create anything in.
-        return super().answers() and self.api.request("GET", "/api/v1/namespaces/default")[0] == 200
-
-
 class Ground:
     @functools.cached_property
     def libvirt(self):
@@ -52,13 +38,9 @@ class Ground:
     def guests(self):
         """A daemon that can start demo guests at once."""
         assert self.libvirt
-        daemon = Daemon("guests", "--listen", "off").start()
-        folder = daemon.directory / "data" / "import"
-        shutil.copy(host.DEMO / "demo.oci.tar", folder / ".demo")
-        (folder / ".demo").rename(folder / "demo.oci.tar")
-        eventually(lambda: f"image {host.DEMO_IMAGE} is present" in daemon.process.log(),
-                   what="the import")
-        return daemon
+        guests = host.Daemon("guests", "--listen", "off", "--crash-back-off", "0").start()
+        guests.import_demo()
+        return guests
 
     @functools.cached_property
     def copies(self):

@@ -5,7 +5,6 @@ import subprocess
 import time
 
 import host
-from ground import Daemon
 from measure import Row, memory_mib
 
 COUNT = 10_000
@@ -87,12 +86,12 @@ def create_by_virsh():
 
 def ten_thousand(ground):
     libvirtd = memory_mib(ground.libvirt.libvirtd.popen.pid)
-    fresh = Daemon("fresh").start()
+    fresh = host.Daemon("fresh").start()
     fresh_memory = memory_mib(fresh.pid)
     fresh_private = memory_mib(fresh.pid, "RssAnon")
     fresh.stop()
-    daemon = Daemon("test-driver", "--libvirt-uri", "test:///default", "--guest-memory", "-1",
-                    "--listen", "off", "--log-level", "warning").start()
+    daemon = host.Daemon("test-driver", "--libvirt-uri", "test:///default", "--guest-memory",
+                         "-1", "--listen", "off", "--log-level", "warning").start()
     created, deleted, memory, idle = create_and_delete(daemon)
     peak = memory_mib(daemon.pid, "VmHWM")
     left = memory_mib(daemon.pid)

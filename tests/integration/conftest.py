@@ -30,7 +30,7 @@ def daemon(libvirt, request):
     """A daemon that knows the demo image; each module of tests has its own, and must leave none behind."""
     options = getattr(request.module, "DAEMON_OPTIONS", [])
     daemon = host.Daemon(request.module.__name__, *options).start()
-    import_demo(daemon)
+    daemon.import_demo()
     yield daemon
     if daemon.process.alive():
         remove_sets(daemon)
@@ -40,15 +40,6 @@ def daemon(libvirt, request):
     # Made for this installation, it would be another's for the next.
     host.virsh("net-destroy", "virtset0")
     shutil.rmtree(daemon.directory)
-
-
-def import_demo(daemon):
-    # Linked in one step: half an archive is never seen.
-    folder = daemon.directory / "data" / "import"
-    shutil.copy(host.DEMO / "demo.oci.tar", folder / ".demo")
-    (folder / ".demo").rename(folder / "demo.oci.tar")
-    host.eventually(lambda: f"image {host.DEMO_IMAGE} is present" in daemon.process.log(),
-                    what="the import")
 
 
 def remove_sets(daemon):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -117,6 +118,9 @@ class Registry:
             f"docker://{self.address}/{reference}")
         return f"{self.address}/{reference}"
 
+    def push_demo(self, reference):
+        return self.push(f"oci-archive:{DEMO}/demo.oci.tar:{DEMO_IMAGE}", reference)
+
     def pulls_of(self, repository):
         """How often its layers were fetched."""
         return sum(1 for line in self.process.log().splitlines()
@@ -167,6 +171,15 @@ class Daemon:
     def kill(self):
         self.process.end(signal.SIGKILL)
 
+    def import_demo(self, data=None):
+        """Drops the demo image in, and waits until it is known."""
+        folder = (data or self.directory / "data") / "import"
+        # Renamed in one step: half an archive is never seen.
+        shutil.copy(DEMO / "demo.oci.tar", folder / ".demo")
+        (folder / ".demo").rename(folder / "demo.oci.tar")
+        eventually(lambda: f"image {DEMO_IMAGE} is present" in self.process.log(),
+                   what="the import")
+
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rsplit(")")[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -174,6 +187,15 @@ class Daemon:
     def kubectl(self, *command, check=True, **options):
         return run("kubectl", "--kubeconfig", self.directory / "kubeconfig",
                    f"--cache-dir={self.directory}/kubectl-cache", *command, check=check, **options)
+
+
+def start_foreign_domain(name):
+    """One that is not ours, and must be let be. Returns its process, as qemu_processes does."""
+    xml = DIR / "foreign.xml"
+    xml.write_text(f"<domain type='qemu'><name>{name}</name><memory unit='MiB'>32</memory>"
+                   "<os><type arch='x86_64' machine='q35'>hvm</type></os></domain>")
+    virsh("create", "--paused", xml)
+    return qemu_processes(name)
 
 
 def qemu_processes(prefix="default_"):

@@ -81,8 +81,7 @@ class Host:
             "faults", "--data-dir", self.data / "data", "--insecure-registry", registry.address,
             "--crash-back-off", "0", "--image-high-water", "100", "--image-low-water", "100").start()
         self.api = self.daemon.api
-        self.image = registry.push(f"oci-archive:{host.DEMO}/demo.oci.tar:localhost/virtset-demo:1",
-                                   "faults:1")
+        self.image = registry.push_demo("faults:1")
         self.replicas = {}
 
     def create(self, name, replicas):
@@ -246,11 +245,7 @@ class Host:
 
 @pytest.fixture
 def machine(libvirt, registry, request):
-    foreign = host.DIR / "foreign-domain.xml"
-    foreign.write_text("<domain type='qemu'><name>other</name><memory unit='MiB'>32</memory>"
-                       "<os><type arch='x86_64' machine='q35'>hvm</type></os></domain>")
-    virsh("create", "--paused", foreign)
-    pid = qemu_processes("other")
+    pid = host.start_foreign_domain("other")
     machine = Host(libvirt, registry, request.config.getoption("--seed"))
     for name in SETS:
         machine.create(name, 2)

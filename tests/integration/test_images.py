@@ -15,7 +15,7 @@ DAEMON_OPTIONS = ["--insecure-registry", "127.0.0.1:5000"]
 
 @pytest.fixture(scope="module")
 def pushed(registry):
-    return registry.push(f"oci-archive:{host.DEMO}/demo.oci.tar:localhost/virtset-demo:1", "demo:1")
+    return registry.push_demo("demo:1")
 
 
 def pull_trouble(api, text):
@@ -57,7 +57,7 @@ def test_unknown_tag_is_said_in_the_registrys_words(api, registry):
 
 
 def test_registry_that_is_gone_and_comes_back(api, registry):
-    image = registry.push(f"oci-archive:{host.DEMO}/demo.oci.tar:localhost/virtset-demo:1", "late:1")
+    image = registry.push_demo("late:1")
     registry.stop()
     try:
         api.create("vmirs", demo_set(replicas=2, image=image))

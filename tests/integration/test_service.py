@@ -9,7 +9,7 @@ import pytest
 
 import host
 from client import address_of
-from host import demo_set, eventually, http_get
+from host import demo_set, http_get
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +93,8 @@ def test_runs_without_root_and_notifies(libvirt, installed, virtset_user):
         assert b"READY=1" in notify.recv(4096)
         status = (host.pathlib.Path(f"/proc/{daemon.pid}/status")).read_text()
         assert "Uid:\t6543" in status and "CapEff:\t0000000000000000" in status
-        folder = daemon.directory / "data" / "import"
-        shutil.copy(host.DEMO / "demo.oci.tar", folder / "demo.oci.tar")
+        daemon.import_demo()
         api = daemon.api
-        eventually(lambda: "is present" in daemon.process.log())
         api.create("vmirs", demo_set("plain", 2))
         api.wait_ready("plain", 2)
         for instance in api.replicas("plain"):

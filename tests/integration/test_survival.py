@@ -80,12 +80,8 @@ def test_domain_destroyed_from_outside_is_replaced(api, web):
 
 def test_other_domains_and_networks_are_let_be(daemon, api, web):
     virsh("create", "/dev/stdin", check=False)  # an empty one is refused, and harms nothing
-    xml = host.DIR / "foreign.xml"
     # A name as ours are: only the mark counts.
-    xml.write_text("<domain type='qemu'><name>default_web-other</name><memory unit='MiB'>32</memory>"
-                   "<os><type arch='x86_64' machine='q35'>hvm</type></os></domain>")
-    virsh("create", "--paused", xml)
-    pid = qemu_processes("default_web-other")
+    pid = host.start_foreign_domain("default_web-other")
     try:
         api.scale("web", 3)
         api.wait_ready("web", 3)
@@ -194,9 +190,7 @@ def test_full_disk_is_said_and_mends_itself(libvirt):
                          "--network-name", "small0", "--network-cidr", "10.115.8.0/24",
                          "--image-high-water", "100", "--image-low-water", "100").start()
     try:
-        (directory / "data" / "import").mkdir(parents=True, exist_ok=True)
-        host.run("cp", host.DEMO / "demo.oci.tar", directory / "data" / "import" / "demo.oci.tar")
-        eventually(lambda: f"image {host.DEMO_IMAGE} is present" in daemon.process.log())
+        daemon.import_demo(directory / "data")
         (directory / "data" / "import" / "demo.oci.tar").unlink()
         filler = directory / "filler"
         with open(filler, "wb") as file, pytest.raises(OSError):
