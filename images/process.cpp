@@ -66,7 +66,6 @@ void limit(int resource, std::uint64_t value) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the daemon died before the line above
-  limit(RLIMIT_AS, spec.address_space_bytes);
   limit(RLIMIT_CPU, spec.cpu_seconds);
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
@@ -77,6 +76,8 @@ void limit(int resource, std::uint64_t value) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
+  // Last: it may be less than this process has, and a sanitizer allocates in the calls above.
+  limit(RLIMIT_AS, spec.address_space_bytes);
   execvpe(arguments[0], arguments, environment);
   _exit(127);
 }

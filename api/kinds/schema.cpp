@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 #include "api/kinds/json_access.h"
 #include "api/kinds/quantity.h"
@@ -13,10 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string child_path(const std::string& path, const std::string& name) {
-  return path.empty() ? name : path + "." + name;
-}
-
 // As much of a value as an error message should repeat.
 std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -25,6 +22,27 @@ std::string shown(const Json& value) {
 }
 
 }  // namespace
+
+// Where in the object a look is. It becomes text only for what is wrong: most objects are right.
+struct Schema::Place {
+  enum class Step { none, field, entry, item };
+  const Place* parent = nullptr;
+  Step step = Step::none;
+  std::string_view name = {};  // of the field, or the key of the entry of a map
+  std::size_t index = 0;       // of the item of a list
+
+  Place field(std::string_view of) const { return {this, Step::field, of}; }
+  Place entry(std::string_view key) const { return {this, Step::entry, key}; }
+  Place item(std::size_t at) const { return {this, Step::item, {}, at}; }
+
+  std::string path() const {
+    if (step == Step::none) return "";
+    std::string text = parent->path();
+    if (step == Step::item) return text + "[" + std::to_string(index) + "]";
+    if (step == Step::entry) return text.append("[").append(name).append("]");
+    return text.append(text.empty() ? "" : ".").append(name);
+  }
+};
 
 SchemaPtr Schema::load(const Json& declaration, const Json& definitions) {
   if (declaration.contains("$ref")) {
@@ -68,29 +86,32 @@ SchemaPtr Schema::load(const Json& declaration, const Json& definitions) {
   return schema;
 }
 
-void Schema::apply(Json& object, SchemaFindings& findings) const { check(object, "", findings); }
+void Schema::apply(Json& object, SchemaFindings& findings) const {
+  check(object, Place{}, findings);
+}
 
-void Schema::check(Json& value, const std::string& path, SchemaFindings& findings) const {
+void Schema::check(Json& value, const Place& at, SchemaFindings& findings) const {
   if (!unsupported_.empty()) {
-    findings.errors.not_supported(path, unsupported_);
+    findings.errors.not_supported(at.path(), unsupported_);
     return;
   }
   if (!ignored_.empty()) {
-    findings.warnings.push_back(path + ": " + ignored_);
+    findings.warnings.push_back(at.path() + ": " + ignored_);
     return;
   }
   if (!has_type(value)) {
-    findings.errors.invalid(path, "Invalid value: " + shown(value) + ": must be " + expected());
+    findings.errors.invalid(at.path(),
+                            "Invalid value: " + shown(value) + ": must be " + expected());
     return;
   }
   if (value.is_object()) {
-    check_object(value, path, findings);
+    check_object(value, at, findings);
   } else if (value.is_array()) {
-    check_array(value, path, findings);
+    check_array(value, at, findings);
   } else if (value.is_string()) {
-    check_string(value, path, findings.errors);
+    check_string(value, at, findings.errors);
   } else if (value.is_number()) {
-    check_number(value, path, findings.errors);
+    check_number(value, at, findings.errors);
   }
 }
 
@@ -138,22 +159,21 @@ std::string Schema::expected() const {
   }
 }
 
-void Schema::check_object(Json& value, const std::string& path, SchemaFindings& findings) const {
+void Schema::check_object(Json& value, const Place& at, SchemaFindings& findings) const {
   for (auto it = value.begin(); it != value.end();) {
     const auto property = properties_.find(it.key());
     const Schema* schema = property != properties_.end() ? property->second.get()
                            : additional_                 ? additional_.get()
                                                          : nullptr;
     if (!schema && !preserve_unknown_ && type_ != Type::any) {
-      findings.unknown.push_back(child_path(path, it.key()));
+      findings.unknown.push_back(at.field(it.key()).path());
       it = value.erase(it);
     } else if (it->is_null()) {
       it = value.erase(it);  // Kubernetes: null is the same as absent
     } else {
       if (schema) {
         const bool map_entry = property == properties_.end();
-        schema->check(*it, map_entry ? path + "[" + it.key() + "]" : child_path(path, it.key()),
-                      findings);
+        schema->check(*it, map_entry ? at.entry(it.key()) : at.field(it.key()), findings);
       }
       ++it;
     }
@@ -162,61 +182,60 @@ void Schema::check_object(Json& value, const std::string& path, SchemaFindings& 
     if (!property->default_.is_null() && !value.contains(name)) value[name] = property->default_;
   }
   for (const std::string& name : required_) {
-    if (!value.contains(name)) findings.errors.required(child_path(path, name), "Required value");
+    if (!value.contains(name)) findings.errors.required(at.field(name).path(), "Required value");
   }
 }
 
-void Schema::check_array(Json& value, const std::string& path, SchemaFindings& findings) const {
+void Schema::check_array(Json& value, const Place& at, SchemaFindings& findings) const {
   if (value.size() > max_items_) {
-    findings.errors.invalid(path, "Too many: " + std::to_string(value.size()) +
-                                      ": must have at most " + std::to_string(max_items_) +
-                                      " items");
+    findings.errors.invalid(at.path(), "Too many: " + std::to_string(value.size()) +
+                                           ": must have at most " + std::to_string(max_items_) +
+                                           " items");
     return;
   }
   if (!items_) return;
   for (std::size_t i = 0; i < value.size(); ++i) {
-    items_->check(value[i], path + "[" + std::to_string(i) + "]", findings);
+    items_->check(value[i], at.item(i), findings);
   }
 }
 
-void Schema::check_string(const Json& value, const std::string& path,
-                          FieldErrorList& errors) const {
+void Schema::check_string(const Json& value, const Place& at, FieldErrorList& errors) const {
   const auto& text = value.get_ref<const std::string&>();
-  if (text.size() < min_length_) errors.required(path, "Required value: must not be empty");
+  if (text.size() < min_length_) errors.required(at.path(), "Required value: must not be empty");
   if (text.size() > max_length_) {
-    errors.invalid(
-        path, "Invalid value: must have at most " + std::to_string(max_length_) + " characters");
+    errors.invalid(at.path(), "Invalid value: must have at most " + std::to_string(max_length_) +
+                                  " characters");
   }
   if (format_ == Format::quantity && !Quantity::parse(text)) {
-    errors.invalid(path, "Invalid value: " + shown(value) + ": must be " + expected());
+    errors.invalid(at.path(), "Invalid value: " + shown(value) + ": must be " + expected());
   }
   if (format_ == Format::date_time && !parse_time(text)) {
-    errors.invalid(path, "Invalid value: " + shown(value) +
-                             ": must be a time such as \"2026-01-02T15:04:05Z\"");
+    errors.invalid(at.path(), "Invalid value: " + shown(value) +
+                                  ": must be a time such as \"2026-01-02T15:04:05Z\"");
   }
   if (!enum_.empty() && std::find(enum_.begin(), enum_.end(), text) == enum_.end()) {
     std::string allowed;
     for (const std::string& item : enum_) {
       allowed += (allowed.empty() ? "\"" : ", \"") + item + "\"";
     }
-    errors.not_supported(path,
+    errors.not_supported(at.path(),
                          "Unsupported value: " + shown(value) + ": supported values: " + allowed);
   }
 }
 
-void Schema::check_number(const Json& value, const std::string& path,
-                          FieldErrorList& errors) const {
+void Schema::check_number(const Json& value, const Place& at, FieldErrorList& errors) const {
   if (!value.is_number_integer()) return;
   const bool too_large_for_any =
       value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
   const auto number = too_large_for_any ? INT64_MAX : value.get<std::int64_t>();
   if (minimum_ && number < *minimum_) {
-    errors.invalid(path, "Invalid value: " + shown(value) + ": must be greater than or equal to " +
-                             std::to_string(*minimum_));
+    errors.invalid(at.path(), "Invalid value: " + shown(value) +
+                                  ": must be greater than or equal to " +
+                                  std::to_string(*minimum_));
   }
   if (maximum_ && number > *maximum_) {
-    errors.invalid(path, "Invalid value: " + shown(value) + ": must be less than or equal to " +
-                             std::to_string(*maximum_));
+    errors.invalid(at.path(), "Invalid value: " + shown(value) +
+                                  ": must be less than or equal to " + std::to_string(*maximum_));
   }
 }
 

@@ -42,13 +42,13 @@ class Schema {
   enum class Type { any, object, array, string, integer, number, boolean };
   enum class Format { none, quantity, date_time };
 
-  void check(nlohmann::json& value, const std::string& path, SchemaFindings& findings) const;
-  void check_object(nlohmann::json& value, const std::string& path, SchemaFindings& findings) const;
-  void check_array(nlohmann::json& value, const std::string& path, SchemaFindings& findings) const;
-  void check_string(const nlohmann::json& value, const std::string& path,
-                    FieldErrorList& errors) const;
-  void check_number(const nlohmann::json& value, const std::string& path,
-                    FieldErrorList& errors) const;
+  struct Place;
+
+  void check(nlohmann::json& value, const Place& at, SchemaFindings& findings) const;
+  void check_object(nlohmann::json& value, const Place& at, SchemaFindings& findings) const;
+  void check_array(nlohmann::json& value, const Place& at, SchemaFindings& findings) const;
+  void check_string(const nlohmann::json& value, const Place& at, FieldErrorList& errors) const;
+  void check_number(const nlohmann::json& value, const Place& at, FieldErrorList& errors) const;
   bool has_type(const nlohmann::json& value) const;
   std::string expected() const;
 
