@@ -32,13 +32,13 @@ def daemon(libvirt, request):
     daemon = host.Daemon(request.module.__name__, *options).start()
     daemon.import_demo()
     yield daemon
-    if daemon.process.alive():
+    try:
+        assert daemon.process.alive(), "the daemon died: " + daemon.process.log()[-3000:]
         remove_sets(daemon)
         daemon.stop()
-    else:
-        raise AssertionError("the daemon died: " + daemon.process.log()[-3000:])
-    # Made for this installation, it would be another's for the next.
-    host.virsh("net-destroy", "virtset0")
+    finally:
+        # Made for this installation, it would be another's for the next.
+        host.virsh("net-destroy", "virtset0")
     shutil.rmtree(daemon.directory)
 
 
