@@ -1,6 +1,7 @@
 #include "daemon/domains.h"
 
 #include <set>
+#include <utility>
 
 namespace virtset {
 
@@ -25,7 +26,8 @@ void Domains::expect(const std::string& uuid, const hypervisor::Mark& mark,
 }
 
 void Domains::on_connected(const std::vector<DomainInfo>& domains) {
-  synced_ = true;
+  // After a disconnection all are told of: they wait for it.
+  const bool again = std::exchange(synced_, true);
   ++generation_;
   std::set<std::string> changed;
   std::set<std::string> present;
@@ -38,8 +40,9 @@ void Domains::on_connected(const std::vector<DomainInfo>& domains) {
     }
   }
   for (const DomainInfo& domain : domains) {
-    DomainRecord& record = records_[domain.uuid];
-    record.info = domain;
+    const auto [it, is_new] = records_.try_emplace(domain.uuid);
+    if (!is_new && again && it->second.info == domain) continue;
+    it->second.info = domain;
     changed.insert(domain.uuid);
   }
   // Starts that were under way when the connection broke: if they came through they are in the

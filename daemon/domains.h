@@ -49,7 +49,7 @@ class Domains {
   void expect(const std::string& uuid, const hypervisor::Mark& mark, const std::string& name);
   void expect_no_more(const std::string& uuid) { expected_.erase(uuid); }
 
-  // What the hypervisor's observer is told.
+  // What the hypervisor's observer is told. A list that tells nothing new changes nothing.
   void on_connected(const std::vector<hypervisor::DomainInfo>& domains);
   void on_found(const hypervisor::DomainInfo& domain);
   void on_disconnected(const std::string& why);

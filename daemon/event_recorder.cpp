@@ -125,10 +125,9 @@ void EventRecorder::write(const store::Object& about, EventType type, const std:
   try {
     store_.write(
         series.key,
-        [event](const store::Object* current) {
-          Json document = event;
-          document["metadata"]["uid"] = current ? current->uid() : api::new_uuid();
-          return Store::Mutation::put(std::move(document));
+        [event = std::move(event)](const store::Object* current) mutable {
+          event["metadata"]["uid"] = current ? current->uid() : api::new_uuid();
+          return Store::Mutation::put(std::move(event));
         },
         nullptr);
   } catch (const store::Overloaded&) {

@@ -46,6 +46,8 @@ struct DomainInfo {
   std::optional<PauseReason> paused;
   bool shutting_down = false;
   bool agent_connected = false;
+
+  friend bool operator==(const DomainInfo&, const DomainInfo&) = default;
 };
 
 struct Event {

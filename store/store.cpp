@@ -14,9 +14,8 @@ Store::Store(std::unique_ptr<Committer> committer, Contents contents, Post post,
       visible_(contents.revision),
       last_used_(contents.revision) {
   for (auto& entry : contents.entries) {
-    auto object = std::make_shared<const Object>(entry.key, std::move(entry.uid), entry.revision,
-                                                 std::move(entry.text), recent_);
-    view_.emplace_hint(view_.end(), std::move(entry.key), std::move(object));
+    view_.put(std::make_shared<const Object>(std::move(entry.key), std::move(entry.uid),
+                                             entry.revision, std::move(entry.text), recent_));
   }
   feed_.begin_at(visible_);
 }
@@ -25,23 +24,6 @@ Store::~Store() {
   // The committer finishes its batch first; its callback then finds the store gone.
   committer_.reset();
   *alive_ = false;
-}
-
-ObjectPtr Store::get(const Key& key) const {
-  const auto it = view_.find(key);
-  return it == view_.end() ? nullptr : it->second;
-}
-
-std::vector<ObjectPtr> Store::list(std::string_view group, std::string_view kind,
-                                   std::optional<std::string_view> ns) const {
-  std::vector<ObjectPtr> objects;
-  const Key first{std::string(group), std::string(kind), std::string(ns.value_or("")), ""};
-  for (auto it = view_.lower_bound(first); it != view_.end(); ++it) {
-    const Key& key = it->first;
-    if (key.group != group || key.kind != kind || (ns && key.ns != *ns)) break;
-    objects.push_back(it->second);
-  }
-  return objects;
 }
 
 void Store::write(const Key& key, Mutate mutate, Done done) {
@@ -87,9 +69,10 @@ std::optional<Store::Write> Store::build(const Key& key, Request& request) {
       const Revision revision = ++last_used_;
       Json document = removes ? Json(*current->document()) : std::move(mutation.document);
       document["metadata"]["resourceVersion"] = std::to_string(revision);
-      auto object = std::make_shared<const Object>(
-          key, document["metadata"].value("uid", ""), revision,
-          document.dump(-1, ' ', false, Json::error_handler_t::replace), recent_);
+      std::string text = document.dump(-1, ' ', false, Json::error_handler_t::replace);
+      text.shrink_to_fit();
+      auto object = std::make_shared<const Object>(key, document["metadata"].value("uid", ""),
+                                                   revision, std::move(text), recent_);
       return Write{{removes ? Row::Operation::remove : Row::Operation::put, std::move(object)},
                    removes ? nullptr : std::make_shared<const Json>(std::move(document)),
                    std::move(request.done)};
@@ -158,14 +141,11 @@ void Store::committed(std::vector<Write> writes, std::exception_ptr error) {
 
 Change Store::make_visible(const Write& write) {
   const ObjectPtr& object = write.row.object;
-  const auto it = view_.find(object->key());
-  const ObjectPtr previous = it == view_.end() ? nullptr : it->second;
   if (write.row.operation == Row::Operation::remove) {
-    view_.erase(it);
-    return {Change::Type::deleted, object, previous};
+    return {Change::Type::deleted, object, view_.remove(object->key())};
   }
   object->remember(write.document);
-  view_[object->key()] = object;
+  const ObjectPtr previous = view_.put(object);
   return {previous ? Change::Type::modified : Change::Type::added, object, previous};
 }
 

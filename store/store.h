@@ -6,9 +6,10 @@
 // was seen is lost by a power cut.
 #pragma once
 
+#include <deque>
 #include <exception>
 #include <functional>
-#include <map>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "store/committer.h"
 #include "store/object.h"
+#include "store/object_table.h"
 #include "store/sqlite_committer.h"
 #include "store/watch_feed.h"
 
@@ -38,7 +40,8 @@ class Store {
     static Mutation put(Json document) { return {Type::put, std::move(document)}; }
     static Mutation remove() { return {Type::remove, {}}; }
   };
-  // Sees the current object, or null. An exception ends the write and is handed to `done`.
+  // Sees the current object, or null; called once at most, so it may give away what it holds. An
+  // exception ends the write and is handed to `done`.
   using Mutate = std::function<Mutation(const Object* current)>;
 
   struct Outcome {
@@ -62,10 +65,12 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   // Null if there is no such object.
-  ObjectPtr get(const Key& key) const;
+  ObjectPtr get(const Key& key) const { return view_.find(key); }
   // All objects of a kind, in `ns` only if given, ordered by namespace and name.
   std::vector<ObjectPtr> list(std::string_view group, std::string_view kind,
-                              std::optional<std::string_view> ns = {}) const;
+                              std::optional<std::string_view> ns = {}) const {
+    return view_.list(group, kind, ns);
+  }
   // The revision that reads reflect.
   Revision revision() const { return visible_; }
   WatchFeed& feed() { return feed_; }
@@ -107,13 +112,13 @@ class Store {
   Post post_;
   Limits limits_;
   std::shared_ptr<RecentDocuments> recent_;
-  std::map<Key, ObjectPtr> view_;
+  ObjectTable view_;
   WatchFeed feed_;
   Revision visible_ = 0;
   Revision last_used_ = 0;
 
   // A slot per object that is being written, with the requests that wait for it.
-  KeyMap<std::deque<Request>> slots_;
+  KeyMap<std::list<Request>> slots_;
   std::size_t waiting_ = 0;
   std::deque<Write> gathered_;
   bool flush_scheduled_ = false;

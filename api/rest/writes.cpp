@@ -141,11 +141,11 @@ void create_object(const WriteContext& context) {
   ResourcePath target = path;
   target.name = admitted.object["metadata"]["name"];
   auto mutate = [&store = context.store, target,
-                 object = std::move(admitted.object)](const store::Object* current) {
+                 object = std::move(admitted.object)](const store::Object* current) mutable {
     if (current) throw already_exists(*target.kind, target.name, is_deleting(*current->document()));
     // Again, because an earlier write may have had to be waited for.
     require_namespace(store, target);
-    return Mutation::put(object);
+    return Mutation::put(std::move(object));
   };
   run_write(context, target.key(), pending, std::move(mutate), object_answer(pending));
 }

@@ -29,15 +29,14 @@ void InstanceController::write_status(const Look& look, Json status,
     if (written) written();
     return;
   }
-  const std::string uid = look.object->uid();
   write(
       look,
-      [uid, status = std::move(status), node = options_.node_name](Json document) {
+      [status = std::move(status), node = options_.node_name](Json document) mutable {
         // KubeVirt: the label comes with the node.
         if (status.contains("nodeName")) {
           document["metadata"]["labels"]["kubevirt.io/nodeName"] = node;
         }
-        document["status"] = status;
+        document["status"] = std::move(status);
         return document;
       },
       std::move(written));

@@ -189,10 +189,11 @@ void ReplicaSetController::write_status(Look& look, Json status) {
   try {
     store_.write(
         key,
-        [uid = look.object->uid(), status](const store::Object* current) {
+        [uid = look.object->uid(),
+         status = std::move(status)](const store::Object* current) mutable {
           if (!current || current->uid() != uid) return Store::Mutation::nothing();
           Json document = *current->document();
-          document["status"] = status;
+          document["status"] = std::move(status);
           return api::put_or_finish(std::move(document));
         },
         [this, key, paused, said_paused, object = look.object](const Store::Outcome& outcome) {

@@ -81,14 +81,14 @@ bool ReplicaSetController::create_one(Look& look) {
     store_.write(
         key,
         [this, object = std::move(object), set = look.key,
-         uid = look.state.uid](const store::Object* current) {
+         uid = look.state.uid](const store::Object* current) mutable {
           if (current) throw std::runtime_error(current->key().name + " already exists");
           // The set may have been deleted since.
           const auto owner = store_.get(set);
           if (!owner || owner->uid() != uid || api::is_deleting(*owner->document())) {
             return Store::Mutation::nothing();
           }
-          return Store::Mutation::put(object);
+          return Store::Mutation::put(std::move(object));
         },
         [this, set = look.key, uid = look.state.uid, object = look.object, failed,
          name = key.name](const Store::Outcome& outcome) {

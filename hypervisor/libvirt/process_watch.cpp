@@ -11,11 +11,13 @@
 
 namespace virtset::hypervisor::libvirt {
 
+// Handed to libvirt, and back on its event loop.
 struct ProcessWatch::Watch {
   std::shared_ptr<Shared> shared;
   std::string uuid;
   int fd;
 
+  static Watch of(const void* opaque) { return *static_cast<const Watch*>(opaque); }
   static void destroy(void* opaque) {
     auto* watch = static_cast<Watch*>(opaque);
     close(watch->fd);
@@ -99,13 +101,11 @@ void ProcessWatch::remove(const std::string& uuid) {
 }
 
 void ProcessWatch::on_readable(int handle, int, int, void* opaque) {
-  const auto* watch = static_cast<Watch*>(opaque);
-  const std::shared_ptr<Shared> shared = watch->shared;
-  const std::string uuid = watch->uuid;
+  const Watch watch = Watch::of(opaque);
   virEventRemoveHandle(handle);
-  std::lock_guard lock(shared->mutex);
-  shared->handles.erase(uuid);
-  if (shared->exited) shared->exited(uuid);
+  std::lock_guard lock(watch.shared->mutex);
+  watch.shared->handles.erase(watch.uuid);
+  if (watch.shared->exited) watch.shared->exited(watch.uuid);
 }
 
 }  // namespace virtset::hypervisor::libvirt

@@ -54,6 +54,16 @@ TEST_F(DomainsTest, ListIsTheTruth) {
   EXPECT_EQ(domains_.all().size(), 2u);
 }
 
+// Or a list of 10,000 would cost as much as all of them.
+TEST_F(DomainsTest, NextListTellsOnlyOfWhatIsNew) {
+  domains_.on_connected({info("a"), info("b"), info("c")});
+  changed_.clear();
+  DomainInfo paused = info("b");
+  paused.paused = PauseReason::user;
+  domains_.on_connected({info("a"), paused, info("d")});
+  EXPECT_THAT(changed(), UnorderedElementsAre("b", "c", "d"));
+}
+
 TEST_F(DomainsTest, DisconnectionKeepsWhatWasKnownAndSaysThatItMayBeOld) {
   domains_.on_connected({info("a")});
   domains_.on_disconnected("libvirtd has gone");
