@@ -20,8 +20,8 @@ constexpr milliseconds longest_retry{5'000};
 // A daemon that hangs is a daemon that is gone: three missed answers, five seconds apart.
 constexpr int keepalive_interval_s = 5;
 constexpr unsigned keepalive_misses = 3;
-// Events are the mechanism; this is the net below them. At first it is drawn tight: a libvirtd that
-// was killed and is there again lists domains which it then drops without a word.
+// Events are the mechanism; this is the net below them. At first it is drawn tight if there are
+// domains: a libvirtd that was killed and is there again may drop them without a word.
 constexpr std::chrono::seconds first_resync{2};
 constexpr std::chrono::seconds resync_interval{300};
 
@@ -205,8 +205,9 @@ void LibvirtHypervisor::run() {
 // Lists what is there and tells what happens, until the connection is lost.
 void LibvirtHypervisor::serve(Session& session) {
   virConnectPtr connection = session.connections().front().get();
-  for (auto resync = first_resync;; resync = std::min(5 * resync, resync_interval)) {
-    list_and_tell(connection, session.connections());
+  const bool any = list_and_tell(connection, session.connections());
+  for (auto resync = any ? first_resync : resync_interval;;
+       resync = std::min(5 * resync, resync_interval)) {
     const auto next_list = std::chrono::steady_clock::now() + resync;
     std::unique_lock lock(mutex_);
     while (changed_.wait_until(lock, next_list, [this] {
@@ -220,10 +221,13 @@ void LibvirtHypervisor::serve(Session& session) {
       look_at_unknown(connection, uuid);
       lock.lock();
     }
+    lock.unlock();
+    list_and_tell(connection, session.connections());
   }
 }
 
-void LibvirtHypervisor::list_and_tell(virConnectPtr connection,
+// False if there is none.
+bool LibvirtHypervisor::list_and_tell(virConnectPtr connection,
                                       const std::vector<Connection>& connections) {
   {
     std::lock_guard lock(mutex_);
@@ -249,6 +253,7 @@ void LibvirtHypervisor::list_and_tell(virConnectPtr connection,
     for (Event& event : std::exchange(held_back_, {})) tell(std::move(event));
   }
   for (const DomainInfo& domain : domains) processes_.add(domain.name, domain.uuid);
+  return !domains.empty();
 }
 
 // Most are other people's; one of ours was ordered by a run of the daemon that is no more.

@@ -44,7 +44,7 @@ class LibvirtHypervisor final : public Hypervisor {
 
   void run();
   void serve(Session& session);
-  void list_and_tell(virConnectPtr connection, const std::vector<Connection>& connections);
+  bool list_and_tell(virConnectPtr connection, const std::vector<Connection>& connections);
   void look_at_unknown(virConnectPtr connection, const std::string& uuid);
   Connection connection();
   void deliver(Event event);

