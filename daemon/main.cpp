@@ -1,4 +1,3 @@
-#include <malloc.h>
 #include <signal.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -10,6 +9,11 @@
 
 #include "daemon/daemon.h"
 #include "daemon/options.h"
+
+// Read by jemalloc: an arena for each thread would cost more memory than it saves time here.
+extern "C" {
+const char* malloc_conf = "narenas:2";
+}
 
 namespace {
 
@@ -59,8 +63,6 @@ int main(int argc, char** argv) {
   umask(0077);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGALRM, give_up);
-  // An arena for each thread would cost more memory than it saves time here.
-  mallopt(M_ARENA_MAX, 2);
   try {
     virtset::Daemon daemon(options);
     daemon.run();

@@ -16,6 +16,11 @@ struct FieldError {
 
 using FieldErrors = std::vector<FieldError>;
 
+// Of an item of the list at `path`.
+inline std::string item_path(const std::string& path, std::size_t index) {
+  return path + "[" + std::to_string(index) + "]";
+}
+
 inline const char* to_string(FieldError::Reason reason) {
   switch (reason) {
     case FieldError::Reason::invalid:

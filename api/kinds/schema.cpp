@@ -38,7 +38,7 @@ struct Schema::Place {
   std::string path() const {
     if (step == Step::none) return "";
     std::string text = parent->path();
-    if (step == Step::item) return text + "[" + std::to_string(index) + "]";
+    if (step == Step::item) return item_path(text, index);
     if (step == Step::entry) return text.append("[").append(name).append("]");
     return text.append(text.empty() ? "" : ".").append(name);
   }

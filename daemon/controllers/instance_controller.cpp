@@ -86,6 +86,7 @@ InstanceController::Runtime& InstanceController::runtime_of(const store::Object&
   Runtime& runtime = runtimes_[object.key()];
   if (runtime.uid == object.uid()) return runtime;
   // Another instance of the same name: the earlier one is gone.
+  by_uuid_.erase({runtime.uuid, object.key()});
   runtime = Runtime{};
   runtime.uid = object.uid();
   const auto document = object.document();
@@ -93,7 +94,7 @@ InstanceController::Runtime& InstanceController::runtime_of(const store::Object&
   runtime.set = api::text(api::member(api::controller_of(*document), "uid"));
   runtime.phase = api::phase_of(*document);
   runtime.deleting = api::is_deleting(*document);
-  by_uuid_[runtime.uuid] = object.key();
+  by_uuid_.emplace(runtime.uuid, object.key());
   return runtime;
 }
 
@@ -133,18 +134,14 @@ void InstanceController::forget(const store::Key& key) {
   turns_.forget(key);
   puller_.forget(key);
   queue_.forget(key);
-  const auto by_uuid = by_uuid_.find(runtime.uuid);
-  if (by_uuid != by_uuid_.end() && by_uuid->second == key) by_uuid_.erase(by_uuid);
+  by_uuid_.erase({runtime.uuid, key});
   runtimes_.erase(it);
 }
 
 void InstanceController::domain_changed(const std::string& uuid) {
-  const auto it = by_uuid_.find(uuid);
-  if (it != by_uuid_.end()) {
-    queue_.add(it->second);
-  } else {
-    parts_.domains.forget_end(uuid);
-  }
+  const auto first = by_uuid_.lower_bound({uuid, {}});
+  if (first == by_uuid_.end() || first->first != uuid) parts_.domains.forget_end(uuid);
+  for (auto it = first; it != by_uuid_.end() && it->first == uuid; ++it) queue_.add(it->second);
 }
 
 void InstanceController::surroundings_changed() {
@@ -156,8 +153,9 @@ void InstanceController::surroundings_changed() {
 // A hypervisor that was killed and is there again may never say how a domain's start or end went.
 void InstanceController::await_word(const Look& look) {
   Runtime& runtime = look.runtime;
+  const bool unknown = runtime.start_ordered || parts_.domains.generation() < runtime.believe_from;
   const bool waits = look.domain ? look.domain->process_exited
-                                 : runtime.start_ordered && !api::is_final(runtime.phase) &&
+                                 : unknown && !api::is_final(runtime.phase) &&
                                        !parts_.domains.end_of(runtime.uuid);
   if (!waits) {
     runtime.ask_at.reset();

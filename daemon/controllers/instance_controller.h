@@ -14,8 +14,9 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "api/kinds/conditions.h"
 #include "api/kinds/virtualmachineinstance/spec.h"
@@ -185,7 +186,8 @@ class InstanceController final : public Controller {
   Slots slots_;
   Turns turns_;
   store::KeyMap<Runtime> runtimes_;
-  std::unordered_map<std::string, store::Key> by_uuid_;
+  // Manifests may ask for one UUID several times, although only one of them can have it.
+  std::set<std::pair<std::string, store::Key>> by_uuid_;
 };
 
 }  // namespace virtset

@@ -95,11 +95,10 @@ bool ReplicaSetController::take_in_selector(Look& look) {
   const Json& selector = api::member(spec, "selector");
   const Json& labels = api::member(spec, "template", "metadata", "labels");
   State& state = look.state;
-  const std::string text = selector.dump();
   try {
-    if (text != state.selector_json) {
+    if (selector != state.selector_source) {
       state.selector = api::LabelSelector::from_object(selector);
-      state.selector_json = text;
+      state.selector_source = selector;
       // Everything may have changed sides.
       if (look.members) {
         for (const auto& [key, replica] : look.members->all) look.members->unchecked.insert(key);
@@ -112,9 +111,9 @@ bool ReplicaSetController::take_in_selector(Look& look) {
       }
     }
   } catch (const api::BadSelector&) {
-    state.selector_json.clear();
+    state.selector_source = nullptr;
   }
-  const bool usable = !state.selector_json.empty() && !labels.empty() &&
+  const bool usable = !state.selector_source.is_null() && !labels.empty() &&
                       spec.contains("template") && state.selector.matches(labels);
   if (!usable && !state.complained) {
     spdlog::error(

@@ -42,7 +42,7 @@ class ReplicaSetController final : public Controller {
   // What is known of a set beyond what is stored.
   struct State {
     std::string uid;
-    std::string selector_json;
+    store::Json selector_source;  // null: it has none that can be used
     api::LabelSelector selector;
     bool complained = false;          // about a selector that can never match
     std::set<store::Key> candidates;  // instances that it might adopt

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "api/kinds/kind.h"
+#include "api/kinds/virtualmachineinstance/spec.h"
 #include "api/kinds/virtualmachineinstance/status.h"
 
 namespace virtset {
@@ -35,6 +36,15 @@ void Strays::start() {
           }
         });
   }
+}
+
+void Strays::observe(const store::Change& change) {
+  const store::Key& key = change.object->key();
+  if (change.type != store::Change::Type::deleted || key.group != api::kubevirt_group ||
+      key.kind != api::instance_kind) {
+    return;
+  }
+  domain_changed(api::read_instance_spec((*change.object->document())["spec"], key.name).uuid);
 }
 
 void Strays::domain_changed(const std::string& uuid) {

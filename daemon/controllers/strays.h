@@ -1,6 +1,6 @@
 // What carries our mark and belongs to no instance is removed: domains whose start came through
-// after their instance was gone, disks of instances that ended while no daemon ran. Loop thread
-// only.
+// after their instance was gone, or whose instance lost its finalizers, disks of instances that
+// ended while no daemon ran. Loop thread only.
 #pragma once
 
 #include <set>
@@ -24,7 +24,7 @@ class Strays final : public Controller {
 
   // Removes the disks of instances that are not there any more, or have ended.
   void start() override;
-  void observe(const store::Change&) override {}
+  void observe(const store::Change& change) override;
 
   void domain_changed(const std::string& uuid);
 

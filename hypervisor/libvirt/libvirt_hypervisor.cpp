@@ -348,30 +348,36 @@ void LibvirtHypervisor::on_agent(virDomainPtr domain, int state) {
            .uuid = uuid_of(domain)});
 }
 
+// None if it is gone, or another's. Nothing else that keeps us from reading it may be taken for
+// that: what a list leaves out counts as ended.
 std::optional<Mark> LibvirtHypervisor::our_mark(virDomainPtr domain) {
   const Text metadata(virDomainGetMetadata(domain, VIR_DOMAIN_METADATA_ELEMENT,
                                            std::string(mark_namespace).c_str(),
                                            VIR_DOMAIN_AFFECT_LIVE));
-  if (!metadata) return std::nullopt;
+  if (!metadata) {
+    switch (last_code()) {
+      case VIR_ERR_NO_DOMAIN:
+      case VIR_ERR_OPERATION_INVALID:  // not running any more
+      case VIR_ERR_NO_DOMAIN_METADATA:
+      case VIR_ERR_NO_SUPPORT:
+      case VIR_ERR_ACCESS_DENIED:
+        return std::nullopt;
+      default:
+        throw_last("reading the mark of a domain");
+    }
+  }
   auto mark = parse_mark(metadata.get());
   if (mark && mark->installation != options_.installation) return std::nullopt;
   return mark;
 }
 
-// False if it is gone. Whatever else keeps us from reading the mark keeps us from touching it.
+// False if it is gone.
 bool LibvirtHypervisor::is_there_and_ours(virDomainPtr domain) {
   if (our_mark(domain)) return true;
-  switch (last_code()) {
-    case VIR_ERR_NO_DOMAIN:
-    case VIR_ERR_OPERATION_INVALID:  // not running any more
-      return false;
-    case VIR_ERR_OK:
-    case VIR_ERR_NO_DOMAIN_METADATA:
-      throw NotOurs("domain " + std::string(virDomainGetName(domain)) +
-                    " does not carry our mark and is left alone");
-    default:
-      throw_last("reading the mark of a domain");
-  }
+  const int code = last_code();
+  if (code == VIR_ERR_NO_DOMAIN || code == VIR_ERR_OPERATION_INVALID) return false;
+  throw NotOurs("domain " + std::string(virDomainGetName(domain)) +
+                " does not carry our mark and is left alone");
 }
 
 std::optional<DomainInfo> LibvirtHypervisor::inspect(virDomainPtr domain) {
@@ -380,7 +386,10 @@ std::optional<DomainInfo> LibvirtHypervisor::inspect(virDomainPtr domain) {
   DomainInfo info{.name = virDomainGetName(domain), .uuid = uuid_of(domain), .mark = *mark};
   int state = VIR_DOMAIN_NOSTATE;
   int reason = 0;
-  if (virDomainGetState(domain, &state, &reason, 0) < 0) return std::nullopt;
+  if (virDomainGetState(domain, &state, &reason, 0) < 0) {
+    if (last_code() == VIR_ERR_NO_DOMAIN) return std::nullopt;
+    throw_last("reading the state of a domain");
+  }
   if (state == VIR_DOMAIN_SHUTOFF || state == VIR_DOMAIN_CRASHED) return std::nullopt;
   if (state == VIR_DOMAIN_PAUSED) info.paused = pause_reason_of_state(reason);
   info.shutting_down = state == VIR_DOMAIN_SHUTDOWN;

@@ -95,9 +95,10 @@ void World::observe_hypervisor() {
       .connected =
           [this, post](std::vector<hypervisor::DomainInfo> list) {
             post([this, list] {
+              const bool again = domains->synced();
               domains->on_connected(list);
               network->ensure();
-              instance_controller->surroundings_changed();
+              if (!again) instance_controller->surroundings_changed();
             });
           },
       .found =

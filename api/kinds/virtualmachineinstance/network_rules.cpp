@@ -13,16 +13,6 @@ using Json = nlohmann::json;
 
 constexpr std::array models = {"virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139"};
 
-std::string at(const std::string& path, std::size_t index) {
-  return path + "[" + std::to_string(index) + "]";
-}
-
-std::set<std::string> names_of(const Json& list) {
-  std::set<std::string> names;
-  for (const Json& item : list) names.insert(text(item["name"]));
-  return names;
-}
-
 void validate_mac(const Json& interface, const std::string& field, FieldErrorList& errors) {
   const std::string mac = text(member(interface, "macAddress"));
   if (mac.empty()) return;
@@ -75,7 +65,7 @@ void validate_networks(const Json& spec, const std::string& path, FieldErrorList
   std::set<std::string> seen;
   int pod_networks = 0;
   for (std::size_t i = 0; i < networks.size(); ++i) {
-    const std::string field = at(path + ".networks", i);
+    const std::string field = item_path(path + ".networks", i);
     const std::string name = text(networks[i]["name"]);
     if (!networks[i].contains("pod")) {
       errors.required(field, "should have a network type");
@@ -95,7 +85,7 @@ void validate_networks(const Json& spec, const std::string& path, FieldErrorList
   }
   seen.clear();
   for (std::size_t i = 0; i < interfaces.size(); ++i) {
-    const std::string field = at(interfaces_path, i);
+    const std::string field = item_path(interfaces_path, i);
     const std::string name = text(interfaces[i]["name"]);
     if (!network_names.contains(name)) {
       errors.invalid(field + ".name", field + ".name '" + name + "' not found.");

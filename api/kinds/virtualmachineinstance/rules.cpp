@@ -136,7 +136,7 @@ void validate_headers(const Json& http_get, const std::string& path, FieldErrorL
       const bool printable = std::all_of(value.begin(), value.end(),
                                          [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
       if (!printable) {
-        errors.invalid(path + "[" + std::to_string(i) + "]." + part,
+        errors.invalid(item_path(path, i) + "." + part,
                        "Invalid value: must not have control characters in it");
       }
     }
@@ -233,6 +233,12 @@ class InstanceRules final : public KindRules {
 }  // namespace
 
 std::shared_ptr<const KindRules> instance_rules() { return std::make_shared<InstanceRules>(); }
+
+std::set<std::string> names_of(const Json& list) {
+  std::set<std::string> names;
+  for (const Json& item : list) names.insert(text(item["name"]));
+  return names;
+}
 
 // The order is KubeVirt's, because only the first ten causes are told.
 void validate_instance_spec(const Json& spec, const std::string& path, FieldErrorList& errors) {

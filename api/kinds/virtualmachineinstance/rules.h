@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "api/kinds/field_error.h"
@@ -31,5 +32,8 @@ void validate_volumes(const nlohmann::json& spec, const std::string& path, Field
 void validate_networks(const nlohmann::json& spec, const std::string& path, FieldErrorList& errors);
 void validate_boot_orders(const nlohmann::json& spec, const std::string& path,
                           FieldErrorList& errors);
+
+// By which other parts of a spec refer to the items of a list.
+std::set<std::string> names_of(const nlohmann::json& list);
 
 }  // namespace virtset::api

@@ -20,16 +20,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t most_cloud_init_bytes = 2048;
 
-std::string at(const std::string& path, std::size_t index) {
-  return path + "[" + std::to_string(index) + "]";
-}
-
-std::set<std::string> names_of(const Json& list) {
-  std::set<std::string> names;
-  for (const Json& item : list) names.insert(text(item["name"]));
-  return names;
-}
-
 void validate_bus(const Json& disk, const std::string& field, FieldErrorList& errors) {
   for (const char* device : {"disk", "cdrom"}) {
     const Json& target = member(disk, device);
@@ -152,7 +142,7 @@ void validate_disks(const Json& spec, const std::string& path, FieldErrorList& e
   const Json& disks = member(spec, "domain", "devices", "disks");
   std::set<std::string> seen;
   for (std::size_t i = 0; i < disks.size(); ++i) {
-    const std::string field = at(path + ".domain.devices.disks", i);
+    const std::string field = item_path(path + ".domain.devices.disks", i);
     const std::string name = text(disks[i]["name"]);
     if (!volumes.contains(name)) {
       errors.invalid(field + ".name", field + ".Name '" + name + "' not found.");
@@ -170,7 +160,7 @@ void validate_volumes(const Json& spec, const std::string& path, FieldErrorList&
   std::set<std::string> seen;
   for (std::size_t i = 0; i < volumes.size(); ++i) {
     const Json& volume = volumes[i];
-    const std::string field = at(path + ".volumes", i);
+    const std::string field = item_path(path + ".volumes", i);
     const std::string name = text(volume["name"]);
     if (const auto wrong = check_label_name(name)) {
       errors.invalid(field + ".name", "Invalid value: \"" + name + "\": " + *wrong);
@@ -201,7 +191,7 @@ void validate_boot_orders(const Json& spec, const std::string& path, FieldErrorL
     for (std::size_t i = 0; i < devices.size(); ++i) {
       const Json& order = member(devices[i], "bootOrder");
       if (!order.is_number_integer()) continue;
-      const std::string field = at(path + ".domain.devices." + list, i) + ".bootOrder";
+      const std::string field = item_path(path + ".domain.devices." + list, i) + ".bootOrder";
       if (order.get<std::int64_t>() < 1) {
         errors.invalid(field, field + " must have a boot order > 0, if supplied");
       } else if (!seen.insert(order.get<std::int64_t>()).second) {

@@ -86,7 +86,7 @@ class Chaos {
 
   void act() {
     auto& hypervisor = *world_.hypervisor;
-    switch (pick(15)) {
+    switch (pick(16)) {
       case 0:
       case 1: {
         if (sets_.empty()) return new_set();
@@ -157,6 +157,9 @@ class Chaos {
         return;
       case 15:
         world_.committer->failing = chance(20);
+        return;
+      case 16:
+        hypervisor.relist();
         return;
     }
   }

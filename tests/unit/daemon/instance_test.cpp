@@ -592,6 +592,36 @@ TEST(Instance, StrayDomainsAndDisksAreRemoved) {
   EXPECT_EQ(world.images.disks.size(), 0u);
 }
 
+TEST(Instance, DomainOfOneThatLostItsFinalizersIsRemoved) {
+  World world;
+  create(world, with_disk("vm", "i:1"));
+  ASSERT_EQ(phase(world, "vm"), "Running");
+  int status = 0;
+  world.request("PATCH", instances_path + std::string("/vm"),
+                {{"metadata", {{"finalizers", nullptr}}}}, &status, "application/merge-patch+json");
+  ASSERT_EQ(status, 200);
+  world.remove(api::instance_kind, "vm");
+  world.settle();
+  EXPECT_EQ(world.get(api::instance_kind, "vm"), Json());
+  EXPECT_EQ(world.host.domains.size(), 0u);
+  EXPECT_EQ(world.images.disks.size(), 0u);
+}
+
+// Only one of them can have it; the other must not hide its end.
+TEST(Instance, EndIsSeenThoughAnotherAsksForTheSameUuid) {
+  World world;
+  Json first = instance("first");
+  first["spec"]["domain"]["firmware"]["uuid"] = "11111111-0000-4000-a000-000000000000";
+  Json second = first;
+  second["metadata"]["name"] = "second";
+  create(world, first);
+  create(world, second);
+  ASSERT_EQ(phase(world, "first"), "Running");
+  world.hypervisor->destroy_from_outside(world.uuid_of("first"));
+  world.settle();
+  EXPECT_EQ(phase(world, "first"), "Failed");
+}
+
 // P4
 TEST(Instance, OtherPeoplesDomainsAreLeftAlone) {
   World world;
