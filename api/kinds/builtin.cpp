@@ -17,7 +17,7 @@ const Kinds& builtin_kinds() {
     const auto add = [&](std::string_view declaration, std::shared_ptr<const KindRules> rules) {
       list.push_back(Kind::load(declaration, definitions, std::move(rules)));
     };
-    add(embedded::namespace_, namespace_rules());
+    add(embedded::namespaces, namespace_rules());
     add(embedded::event, event_rules());
     add(embedded::virtualmachineinstance, instance_rules());
     add(embedded::virtualmachineinstancereplicaset, replica_set_rules());
