@@ -26,6 +26,7 @@ struct BadManifest {
   std::string reason, field, message;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for this name.
 void PrintTo(const BadManifest& manifest, std::ostream* out) { *out << manifest.name; }
 
 std::vector<BadManifest> read_bad_manifests() {

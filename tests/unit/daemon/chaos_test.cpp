@@ -57,7 +57,7 @@ class Chaos {
     int status = 0;
     Json body = replica_set(name, replicas);
     body["spec"].merge_patch(patch);
-    world_.request("POST", sets_path, body, &status);
+    world_.request("POST", sets_path_, body, &status);
     if (status == 201) sets_[name] = replicas;
   }
 
@@ -93,7 +93,7 @@ class Chaos {
         auto set = std::next(sets_.begin(), pick(static_cast<int>(sets_.size()) - 1));
         const int replicas = pick(8);
         int status = 0;
-        world_.request("PATCH", sets_path + ("/" + set->first + "/scale"),
+        world_.request("PATCH", sets_path_ + ("/" + set->first + "/scale"),
                        {{"spec", {{"replicas", replicas}}}}, &status,
                        "application/merge-patch+json");
         if (status == 200) set->second = replicas;
@@ -129,18 +129,18 @@ class Chaos {
       case 11: {
         const auto names = world_.instance_names();
         if (names.empty()) return;
-        const std::string name =
+        const std::string& name =
             names[static_cast<std::size_t>(pick(static_cast<int>(names.size()) - 1))];
         Json options = Json::object();
         if (chance(30)) options["gracePeriodSeconds"] = 0;
-        world_.request("DELETE", instances_path + ("/" + name), options);
+        world_.request("DELETE", instances_path_ + ("/" + name), options);
         return;
       }
       case 12: {
         if (sets_.empty() || !chance(40)) return;
         const auto set = std::next(sets_.begin(), pick(static_cast<int>(sets_.size()) - 1));
         int status = 0;
-        world_.request("DELETE", sets_path + ("/" + set->first),
+        world_.request("DELETE", sets_path_ + ("/" + set->first),
                        {{"propagationPolicy", chance(50) ? "Background" : "Foreground"}}, &status);
         if (status == 200) sets_.erase(set);
         if (sets_.size() < 2) new_set();
@@ -262,10 +262,9 @@ class Chaos {
     return text;
   }
 
-  static constexpr const char* sets_path_ =
+  const std::string sets_path_ =
       "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets";
-  const std::string sets_path = sets_path_;
-  const std::string instances_path =
+  const std::string instances_path_ =
       "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances";
 
   std::mt19937 random_;

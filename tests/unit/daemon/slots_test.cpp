@@ -18,7 +18,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
-constexpr std::uint64_t MiB = 1 << 20;
+constexpr std::uint64_t mib = 1 << 20;
 
 class SlotsTest : public testing::Test {
  protected:
@@ -30,12 +30,12 @@ class SlotsTest : public testing::Test {
   }
   static Key key(const std::string& name) { return {"g", "K", "ns", name}; }
   static Slots::Request request(const std::string& name, const std::string& set,
-                                std::optional<std::int64_t> limit, std::uint64_t memory = MiB) {
+                                std::optional<std::int64_t> limit, std::uint64_t memory = mib) {
     return {key(name), set, limit, memory};
   }
   // Whether it has a slot now.
   bool take(const std::string& name, const std::string& set, std::optional<std::int64_t> limit,
-            std::uint64_t memory = MiB) {
+            std::uint64_t memory = mib) {
     return !slots_->take(request(name, set, limit, memory));
   }
   bool holds(const std::string& name) const { return slots_->holds(key(name)); }
@@ -69,7 +69,7 @@ TEST_F(SlotsTest, SetsAndThoseWithoutOneDoNotCountForEachOther) {
 TEST_F(SlotsTest, OneThatHasASlotKeepsItHoweverOftenItAsks) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(take("a", "set", 1));
   EXPECT_EQ(slots_->holders_of("set"), 1u);
-  EXPECT_EQ(slots_->memory_in_use(), MiB);
+  EXPECT_EQ(slots_->memory_in_use(), mib);
 }
 
 TEST_F(SlotsTest, ReleaseWakesTheOneThatHasWaitedLongestForTheSet) {
@@ -112,7 +112,7 @@ TEST_F(SlotsTest, NobodyIsFasterThanTheOneThatWasWoken) {
 }
 
 TEST_F(SlotsTest, WokenForMemoryAndStoppedByItsSetLeavesTheMemoryToTheNext) {
-  open(MiB);
+  open(mib);
   take("big", "", std::nullopt);
   take("a", "set", 1);
   take("b", "", std::nullopt);
@@ -123,9 +123,9 @@ TEST_F(SlotsTest, WokenForMemoryAndStoppedByItsSetLeavesTheMemoryToTheNext) {
 }
 
 TEST_F(SlotsTest, PlaceInASetIsNotKeptForOneThatLacksTheMemory) {
-  open(MiB);
+  open(mib);
   take("h", "set", 1);
-  EXPECT_FALSE(take("a", "set", 1, 2 * MiB));
+  EXPECT_FALSE(take("a", "set", 1, 2 * mib));
   EXPECT_FALSE(take("b", "set", 1));
   release("h");
   EXPECT_THAT(woken(), ElementsAre("b"));
@@ -154,7 +154,7 @@ TEST_F(SlotsTest, WokenOneThatNeverComesLeavesItsChanceToTheNext) {
 }
 
 TEST_F(SlotsTest, WokenForMemoryAndNeverComingLeavesItsChanceToTheNext) {
-  open(MiB);
+  open(mib);
   take("a", "", std::nullopt);
   take("b", "", std::nullopt);
   take("c", "", std::nullopt);
@@ -182,17 +182,17 @@ TEST_F(SlotsTest, ForgettingKeepsASlotThatIsHeld) {
 }
 
 TEST_F(SlotsTest, HostNeverGivesMoreMemoryThanItHas) {
-  open(4 * MiB);
-  EXPECT_TRUE(take("a", "", std::nullopt, 3 * MiB));
-  const auto refusal = slots_->take(request("b", "", std::nullopt, 2 * MiB));
+  open(4 * mib);
+  EXPECT_TRUE(take("a", "", std::nullopt, 3 * mib));
+  const auto refusal = slots_->take(request("b", "", std::nullopt, 2 * mib));
   ASSERT_TRUE(refusal);
   EXPECT_FALSE(refusal->set_is_full);
   EXPECT_THAT(refusal->message, HasSubstr("Insufficient memory. It asks for 2 MiB, 1 MiB of 4"));
-  EXPECT_TRUE(take("c", "", std::nullopt, 1 * MiB));
-  EXPECT_EQ(slots_->memory_in_use(), 4 * MiB);
+  EXPECT_TRUE(take("c", "", std::nullopt, 1 * mib));
+  EXPECT_EQ(slots_->memory_in_use(), 4 * mib);
   release("a");
   EXPECT_THAT(woken(), ElementsAre("b"));
-  EXPECT_TRUE(take("b", "", std::nullopt, 2 * MiB));
+  EXPECT_TRUE(take("b", "", std::nullopt, 2 * mib));
 }
 
 TEST_F(SlotsTest, HostWithoutALimitGivesAsMuchAsAnybodyAsksFor) {
@@ -201,8 +201,8 @@ TEST_F(SlotsTest, HostWithoutALimitGivesAsMuchAsAnybodyAsksFor) {
 }
 
 TEST_F(SlotsTest, LargeOneThatEndsMakesRoomForSeveralSmallOnes) {
-  open(3 * MiB);
-  take("large", "", std::nullopt, 3 * MiB);
+  open(3 * mib);
+  take("large", "", std::nullopt, 3 * mib);
   for (const char* name : {"a", "b", "c", "d"}) EXPECT_FALSE(take(name, "", std::nullopt));
   release("large");
   EXPECT_THAT(woken(), ElementsAre("a", "b", "c"));
@@ -211,12 +211,12 @@ TEST_F(SlotsTest, LargeOneThatEndsMakesRoomForSeveralSmallOnes) {
 }
 
 TEST_F(SlotsTest, SmallerOnesAreLetInBehindOneThatDoesNotFit) {
-  open(4 * MiB);
-  take("x", "", std::nullopt, 2 * MiB);
-  take("y", "", std::nullopt, 2 * MiB);
-  take("large", "", std::nullopt, 4 * MiB);
+  open(4 * mib);
+  take("x", "", std::nullopt, 2 * mib);
+  take("y", "", std::nullopt, 2 * mib);
+  take("large", "", std::nullopt, 4 * mib);
   take("small", "", std::nullopt);
-  take("larger", "", std::nullopt, 3 * MiB);
+  take("larger", "", std::nullopt, 3 * mib);
   release("x");
   EXPECT_THAT(woken(), ElementsAre("small"));
   EXPECT_TRUE(take("newcomer", "", std::nullopt));
@@ -228,7 +228,7 @@ TEST_F(SlotsTest, SmallerOnesAreLetInBehindOneThatDoesNotFit) {
 
 // One ends and the next begins, so that never more than one part is free.
 TEST_F(SlotsTest, LargeOneIsNotOvertakenForEver) {
-  open(4 * MiB);
+  open(4 * mib);
   std::deque<std::string> running, waiting;
   int next = 0;
   const auto ask = [&] {
@@ -236,7 +236,7 @@ TEST_F(SlotsTest, LargeOneIsNotOvertakenForEver) {
     (take(name, "", std::nullopt) ? running : waiting).push_back(name);
   };
   for (int i = 0; i < 4; ++i) ask();
-  EXPECT_FALSE(take("large", "", std::nullopt, 3 * MiB));
+  EXPECT_FALSE(take("large", "", std::nullopt, 3 * mib));
   while (!holds("large") && next < 1'000) {
     ask();
     release(running.front());
@@ -256,10 +256,10 @@ TEST_F(SlotsTest, LargeOneIsNotOvertakenForEver) {
 
 // Others were here before it and stay: to keep the small ones waiting would not help it.
 TEST_F(SlotsTest, SmallOnesDoNotWaitForOneThatWouldNotFitWithoutThemEither) {
-  open(4 * MiB);
-  take("old", "", std::nullopt, 2 * MiB);
-  EXPECT_FALSE(take("large", "", std::nullopt, 3 * MiB));
-  EXPECT_FALSE(take("never", "", std::nullopt, 5 * MiB));
+  open(4 * mib);
+  take("old", "", std::nullopt, 2 * mib);
+  EXPECT_FALSE(take("large", "", std::nullopt, 3 * mib));
+  EXPECT_FALSE(take("never", "", std::nullopt, 5 * mib));
   for (int i = 0; i < 1'000; ++i) {
     EXPECT_TRUE(take("small", "", std::nullopt)) << i;
     release("small");
@@ -268,9 +268,9 @@ TEST_F(SlotsTest, SmallOnesDoNotWaitForOneThatWouldNotFitWithoutThemEither) {
 
 // What was kept for it is for others again.
 TEST_F(SlotsTest, LargeOneThatGivesUpLeavesWhatWasKeptForIt) {
-  open(4 * MiB);
+  open(4 * mib);
   for (const char* name : {"old", "x", "y", "z"}) take(name, "", std::nullopt);
-  EXPECT_FALSE(take("large", "", std::nullopt, 3 * MiB));
+  EXPECT_FALSE(take("large", "", std::nullopt, 3 * mib));
   for (const char* name : {"x", "y", "z"}) {
     release(name);
     EXPECT_TRUE(take(std::string("new ") + name, "", std::nullopt));
@@ -286,11 +286,11 @@ TEST_F(SlotsTest, LargeOneThatGivesUpLeavesWhatWasKeptForIt) {
 }
 
 TEST_F(SlotsTest, WhatWasFoundAtStartCountsEvenBeyondTheLimits) {
-  open(2 * MiB);
+  open(2 * mib);
   for (const char* name : {"a", "b", "c"}) slots_->restore(request(name, "set", std::nullopt));
   slots_->restore(request("a", "set", std::nullopt));
   EXPECT_EQ(slots_->holders_of("set"), 3u);
-  EXPECT_EQ(slots_->memory_in_use(), 3 * MiB);
+  EXPECT_EQ(slots_->memory_in_use(), 3 * mib);
   EXPECT_FALSE(take("d", "set", 3));
   EXPECT_THAT(slots_->take(request("e", "", std::nullopt))->message, HasSubstr("0 MiB of 2 MiB"));
 }
@@ -301,7 +301,7 @@ TEST_F(SlotsTest, SetThatShrankTakesBackSlotsWithoutADomain) {
   EXPECT_FALSE(take("a", "set", 1));
   EXPECT_FALSE(holds("a"));
   EXPECT_TRUE(take("b", "set", 1));
-  EXPECT_EQ(slots_->memory_in_use(), MiB);
+  EXPECT_EQ(slots_->memory_in_use(), mib);
 }
 
 TEST_F(SlotsTest, AnotherLimitWakesAllThatWaitForTheSetAndNobodyElse) {
@@ -314,7 +314,7 @@ TEST_F(SlotsTest, AnotherLimitWakesAllThatWaitForTheSetAndNobodyElse) {
 }
 
 TEST_F(SlotsTest, AnotherLimitDoesNotWakeThoseThatWaitForMemory) {
-  open(MiB);
+  open(mib);
   take("a", "set", 2);
   EXPECT_FALSE(take("b", "set", 2));
   slots_->limit_changed("set");
@@ -330,7 +330,7 @@ TEST_F(SlotsTest, ReleasedFromItsSetItTakesItsSlotAlong) {
   EXPECT_THAT(woken(), ElementsAre("b"));
   EXPECT_TRUE(take("b", "set", 1));
   release("a");
-  EXPECT_EQ(slots_->memory_in_use(), MiB);
+  EXPECT_EQ(slots_->memory_in_use(), mib);
   EXPECT_EQ(slots_->holders_of("set"), 1u);
 }
 
@@ -393,14 +393,14 @@ TEST_F(SlotsTest, LimitsHoldAndNobodyWaitsForEverInAnyOrder) {
 TEST_F(SlotsTest, MemoryHoldsAndNobodyWaitsForEverInAnyOrder) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
-    open(4 * MiB);
+    open(4 * mib);
     woken_.clear();
     std::map<std::string, std::string> set_of;
     std::set<std::string> waiting;
     const auto ask = [&](const std::string& name) {
       const std::string& set = set_of[name];
       const auto limit = set.empty() ? std::nullopt : std::optional<std::int64_t>(2);
-      const bool has_slot = take(name, set, limit, (1 + std::stoul(name) % 4) * MiB);
+      const bool has_slot = take(name, set, limit, (1 + std::stoul(name) % 4) * mib);
       if (has_slot) {
         waiting.erase(name);
       } else {
@@ -427,7 +427,7 @@ TEST_F(SlotsTest, MemoryHoldsAndNobodyWaitsForEverInAnyOrder) {
           forget(name);
           waiting.erase(name);
       }
-      ASSERT_LE(slots_->memory_in_use(), 4 * MiB) << "seed " << seed;
+      ASSERT_LE(slots_->memory_in_use(), 4 * mib) << "seed " << seed;
       if (random() % 2) continue;
       for (const std::string& next : woken()) {
         if (waiting.contains(next)) ask(next);

@@ -92,7 +92,7 @@ TEST(DomainXml, HostModelUnderEmulationIsAllThatQemuCanDo) {
 TEST(DomainXml, PassesLibvirtsSchema) {
   virConnectPtr connection = virConnectOpen("test:///default");
   ASSERT_NE(connection, nullptr);
-  for (Domain domain : {minimal(), complete()}) {
+  for (const Domain& domain : {minimal(), complete()}) {
     std::string xml = domain_xml(domain);
     // The test driver runs only domains of its own type; the schema does not mind.
     for (const char* type : {"type=\"kvm\"", "type=\"qemu\""}) {
