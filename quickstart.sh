@@ -185,11 +185,11 @@ show_next() {
 		  curl \$S -H 'Accept: text/plain' \$U/virtualmachineinstances
 		  curl \$S -X PATCH -H 'Content-Type: application/merge-patch+json' \\
 		       -d '{"spec":{"replicas":5}}' \$U/virtualmachineinstancereplicasets/demo/scale
-		  kill -9 \$(pgrep -of 'guest=default_demo')      # and see it replaced
+		  kill -9 \$(pgrep -of 'guest=default_demo.....,')   # and see it replaced
 		With kubectl:
 		  export KUBECONFIG=.quickstart/kubeconfig
 		  kubectl get vmirs,vmi
-		  kubectl scale vmirs demo --replicas=4
+		  kubectl scale vmirs demo --replicas=6
 		  kubectl get events --watch
 		Logs: .quickstart/virtsetd.log.  The end: sudo ./quickstart.sh stop
 	END
@@ -214,17 +214,37 @@ run() {
 	show_next
 }
 
+# By the mark of this installation, or by where their disks are.
 domains_of_ours() {
-	local uuid
+	local uuid xml mark
+	mark=$(sed -n 's/.* installation \([0-9a-f-]\{36\}\),.*/\1/p' "$state/virtsetd.log" 2>/dev/null | tail -n 1)
 	for uuid in $(timeout 30 virsh -q -c qemu:///system list --uuid); do
-		virsh -q -c qemu:///system dumpxml "$uuid" 2>/dev/null |
-			grep -qF -e "'$state/data/" -e "'$elsewhere/data/" && echo "$uuid"
+		# Not piped into grep -q: that ends virsh early, which counts as a failure.
+		xml=$(virsh -q -c qemu:///system dumpxml "$uuid" 2>/dev/null) || continue
+		case $xml in
+		*"'$state/data/"* | *"'$elsewhere/data/"* | *":installation>${mark:-none}<"*) echo "$uuid" ;;
+		esac
 	done
-	return 0
+}
+
+# Again and again: libvirt may still be at a start that the daemon ordered.
+end_domains() {
+	local uuid uuids end=$((SECONDS + 60))
+	while uuids=$(domains_of_ours) && [[ -n $uuids ]]; do
+		((SECONDS < end)) || fail "these domains do not end, nothing was removed: ${uuids//$'\n'/ }"
+		for uuid in $uuids; do
+			virsh -q -c qemu:///system destroy "$uuid" >/dev/null 2>&1 || true
+		done
+	done
+}
+
+end_network() {
+	local xml
+	xml=$(virsh -q -c qemu:///system net-dumpxml "$network" 2>/dev/null) || return 0
+	[[ $xml != *"bridge name='$bridge'"* ]] || virsh -q -c qemu:///system net-destroy "$network"
 }
 
 stop() {
-	local uuid
 	[[ -d $state ]] || {
 		echo "nothing was started from here"
 		return
@@ -232,16 +252,17 @@ stop() {
 	# First, so that nothing is replaced.
 	stop_process "$state/virtsetd.pid" "$daemon"
 	if libvirt_answers; then
-		for uuid in $(domains_of_ours); do
-			virsh -q -c qemu:///system destroy "$uuid" >/dev/null || true
-		done
-		if virsh -q -c qemu:///system net-dumpxml "$network" 2>/dev/null | grep -qF "bridge name='$bridge'"; then
-			virsh -q -c qemu:///system net-destroy "$network"
-		fi
+		end_domains
+		end_network
 	fi
-	stop_libvirt "$state/libvirt"
-	rm -rf "$state" "$elsewhere"
-	echo "stopped and removed"
+	rm -rf "$elsewhere"
+	if stop_libvirt "$state/libvirt"; then
+		rm -rf "$state"
+		echo "stopped and removed"
+	else
+		find "$state" -mindepth 1 -maxdepth 1 ! -name libvirt -exec rm -rf {} +
+		echo "stopped and removed, but for libvirt: once nothing else runs on it, say this again"
+	fi
 }
 
 ((EUID == 0)) || fail "run it as root: sudo ./quickstart.sh"

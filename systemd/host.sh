@@ -5,7 +5,7 @@
 #   mend_kvm                    gives /dev/kvm the group that udev gives it
 #   ensure_libvirt DIR          returns when qemu:///system answers; what it has to start itself is
 #                               noted in DIR
-#   stop_libvirt DIR            ends what ensure_libvirt started, unless domains run on it
+#   stop_libvirt DIR            ends what ensure_libvirt started; fails if domains run on it
 #   stop_process PIDFILE NAME   ends one process, if it still is one of that name, and waits for it
 
 host_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -96,8 +96,7 @@ stop_libvirt() {
 	local dir=$1
 	if [[ -e $dir/libvirtd.pid ]] && [[ -n $(timeout 30 virsh -c qemu:///system list --name | tr -d '\n') ]]; then
 		echo "libvirtd was started here but runs other domains now: it is left running" >&2
-		return
+		return 1
 	fi
-	stop_process "$dir/libvirtd.pid" libvirtd
-	stop_process "$dir/virtlogd.pid" virtlogd
+	stop_process "$dir/libvirtd.pid" libvirtd && stop_process "$dir/virtlogd.pid" virtlogd
 }
