@@ -217,7 +217,7 @@ run() {
 # By the mark of this installation, or by where their disks are.
 domains_of_ours() {
 	local uuid xml mark
-	mark=$(sed -n 's/.* installation \([0-9a-f-]\{36\}\),.*/\1/p' "$state/virtsetd.log" 2>/dev/null | tail -n 1)
+	mark=$(sed -n 's/.* installation \([0-9a-f-]\{36\}\),.*/\1/p' "$state/virtsetd.log" 2>/dev/null | tail -n 1) || true
 	for uuid in $(timeout 30 virsh -q -c qemu:///system list --uuid); do
 		# Not piped into grep -q: that ends virsh early, which counts as a failure.
 		xml=$(virsh -q -c qemu:///system dumpxml "$uuid" 2>/dev/null) || continue
