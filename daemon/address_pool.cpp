@@ -27,7 +27,7 @@ std::optional<std::uint32_t> to_number(const std::string& text) {
 
 }  // namespace
 
-AddressPool::AddressPool(const std::string& cidr, const std::string& installation) {
+AddressPool::AddressPool(const std::string& cidr, const std::string& bridge) {
   const auto slash = cidr.find('/');
   const auto address = to_number(cidr.substr(0, slash));
   unsigned length = 0;
@@ -43,8 +43,8 @@ AddressPool::AddressPool(const std::string& cidr, const std::string& installatio
   network_ = *address & ~((1u << (32 - length)) - 1);
   count_ = (1u << (32 - length)) - 3;  // without network, host and broadcast
   gateway_ = to_text(network_ + 1);
-  // Locally administered, and different for each installation.
-  const std::string hash = images::sha256_digest(installation).substr(sizeof("sha256:") - 1);
+  // Locally administered, and different for each network of a host.
+  const std::string hash = images::sha256_digest(bridge).substr(sizeof("sha256:") - 1);
   mac_prefix_ = fmt::format("02:{}:{}:{}", hash.substr(0, 2), hash.substr(2, 2), hash.substr(4, 2));
   for (std::uint32_t index = 0; index < count_; ++index) free_.insert(free_.end(), index);
 }

@@ -17,7 +17,7 @@ PodNetwork::PodNetwork(Options options, hypervisor::Hypervisor& hypervisor, Jobs
       jobs_(jobs),
       scheduler_(scheduler),
       changed_(std::move(changed)),
-      addresses_(options_.cidr, options_.installation) {}
+      addresses_(options_.cidr, options_.bridge) {}
 
 void PodNetwork::ensure() {
   retry_.reset();

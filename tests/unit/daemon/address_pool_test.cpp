@@ -9,11 +9,11 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr const char* installation = "6d0cf6f5-3b4c-4e0f-a3a6-000000000001";
+constexpr const char* bridge = "virtset0";
 constexpr const char* own_mac = "52:54:00:12:34:56";
 
 // Of 13 guests' addresses, 10.0.0.2 to 10.0.0.14.
-AddressPool small() { return AddressPool("10.0.0.0/28", installation); }
+AddressPool small() { return AddressPool("10.0.0.0/28", bridge); }
 
 std::set<std::string> macs(const std::vector<hypervisor::Reservation>& reservations) {
   std::set<std::string> result;
@@ -41,12 +41,12 @@ TEST(AddressPool, LeavesOutTheNetworkTheHostAndTheBroadcastAddress) {
 }
 
 TEST(AddressPool, AnyAddressOfTheNetworkNamesIt) {
-  EXPECT_EQ(AddressPool("10.88.3.77/22", installation).gateway(), "10.88.0.1");
+  EXPECT_EQ(AddressPool("10.88.3.77/22", bridge).gateway(), "10.88.0.1");
 }
 
 TEST(AddressPool, SmallestAndLargestNetworks) {
-  EXPECT_EQ(AddressPool("192.168.0.0/30", installation).size(), 1u);
-  const AddressPool large("172.16.0.0/16", installation);
+  EXPECT_EQ(AddressPool("192.168.0.0/30", bridge).size(), 1u);
+  const AddressPool large("172.16.0.0/16", bridge);
   EXPECT_EQ(large.size(), 65'533u);
   EXPECT_EQ(large.reservations().back().address, "172.16.255.254");
   EXPECT_THAT(macs(large.reservations()), SizeIs(65'533));
@@ -56,7 +56,7 @@ TEST(AddressPool, RefusesWhatIsNoNetwork) {
   for (const char* bad :
        {"", "10.0.0.0", "10.0.0.0/", "10.0.0.0/15", "10.0.0.0/31", "10.0.0.0/-1", "10.0.0.0/24x",
         "10.0.0/24", "10.0.0.256/24", "fd00::/24", "/24", " 10.0.0.0/24", "10.0.0.0/4294967320"}) {
-    EXPECT_THROW(AddressPool(bad, installation), AddressPool::BadNetwork) << bad;
+    EXPECT_THROW(AddressPool(bad, bridge), AddressPool::BadNetwork) << bad;
   }
 }
 
@@ -78,7 +78,7 @@ TEST(AddressPool, LeasesAreUniqueUntilTheNetworkIsFull) {
 }
 
 TEST(AddressPool, FullNetworkStillKnowsItsLeases) {
-  AddressPool pool("10.0.0.0/30", installation);
+  AddressPool pool("10.0.0.0/30", bridge);
   const auto lease = pool.lease("a/net", "");
   EXPECT_FALSE(pool.lease("b/net", ""));
   EXPECT_EQ(pool.lease("a/net", ""), lease);
@@ -131,7 +131,7 @@ TEST(AddressPool, MacThatIsInUseIsNotGivenToAnother) {
 
 // The network still has the former guest's MAC for it.
 TEST(AddressPool, AddressThatHadAMacOfItsOwnNeedsAReservationForTheNext) {
-  AddressPool pool("10.0.0.0/30", installation);
+  AddressPool pool("10.0.0.0/30", bridge);
   pool.lease("a/net", own_mac);
   pool.release("a/");
   EXPECT_NE(pool.reservations().front().mac, own_mac);
@@ -142,7 +142,7 @@ TEST(AddressPool, AddressThatHadAMacOfItsOwnNeedsAReservationForTheNext) {
 
 // Whoever has it first may be deleted before it has reserved anything.
 TEST(AddressPool, NeedOfAReservationOutlivesOneThatWasNeverStarted) {
-  AddressPool pool("10.0.0.0/30", installation);
+  AddressPool pool("10.0.0.0/30", bridge);
   pool.lease("a/net", own_mac);
   pool.release("a/");
   pool.lease("b/net", "");
