@@ -234,7 +234,7 @@ TEST(AddressPool, RestoresNothingThatAnotherHasOrThatIsNotOfTheNetwork) {
   EXPECT_EQ(pool.free(), 12u);
 }
 
-TEST(AddressPool, MacsAreLocalUnicastAndDifferForEachInstallation) {
+TEST(AddressPool, MacsAreLocalUnicastAndDifferForEachBridge) {
   const AddressPool one = small();
   const AddressPool two("10.0.0.0/28", "another");
   for (const auto& reservation : one.reservations()) {
