@@ -22,9 +22,9 @@ class AddressPool {
   };
 
   // `cidr` is "10.88.0.0/22": the first usable address is the host's, the others the guests'. The
-  // MACs are derived from `bridge`, after which libvirt names dnsmasq's leases: a network that is
-  // made again, were it by another installation after a crash, gives each address to the MAC that
-  // dnsmasq remembers having leased it to, and to no other would it. Throws BadNetwork.
+  // MACs are derived from `bridge`, after which libvirt names dnsmasq's leases: dnsmasq does
+  // not give an address to a second MAC before the first's lease has run out, and those leases may
+  // outlive the network, even the installation. Throws BadNetwork.
   AddressPool(const std::string& cidr, const std::string& bridge);
 
   const std::string& gateway() const { return gateway_; }

@@ -90,7 +90,7 @@ InstanceController::Runtime& InstanceController::runtime_of(const store::Object&
   runtime = Runtime{};
   runtime.uid = object.uid();
   const auto document = object.document();
-  runtime.uuid = api::read_instance_spec((*document)["spec"], object.key().name).uuid;
+  runtime.uuid = api::domain_uuid((*document)["spec"]);
   runtime.set = api::text(api::member(api::controller_of(*document), "uid"));
   runtime.phase = api::phase_of(*document);
   runtime.deleting = api::is_deleting(*document);

@@ -44,7 +44,7 @@ void Strays::observe(const store::Change& change) {
       key.kind != api::instance_kind) {
     return;
   }
-  domain_changed(api::read_instance_spec((*change.object->document())["spec"], key.name).uuid);
+  domain_changed(api::domain_uuid((*change.object->document())["spec"]));
 }
 
 void Strays::domain_changed(const std::string& uuid) {

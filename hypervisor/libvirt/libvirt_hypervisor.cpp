@@ -25,6 +25,11 @@ constexpr unsigned keepalive_misses = 3;
 constexpr std::chrono::seconds first_resync{2};
 constexpr std::chrono::seconds resync_interval{300};
 
+// Whether this thread's last call failed because the domain does not run any more.
+bool domain_has_ended() {
+  return last_code() == VIR_ERR_NO_DOMAIN || last_code() == VIR_ERR_OPERATION_INVALID;
+}
+
 StopReason stop_reason(int detail) {
   switch (detail) {
     case VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN:
@@ -355,16 +360,12 @@ std::optional<Mark> LibvirtHypervisor::our_mark(virDomainPtr domain) {
                                            std::string(mark_namespace).c_str(),
                                            VIR_DOMAIN_AFFECT_LIVE));
   if (!metadata) {
-    switch (last_code()) {
-      case VIR_ERR_NO_DOMAIN:
-      case VIR_ERR_OPERATION_INVALID:  // not running any more
-      case VIR_ERR_NO_DOMAIN_METADATA:
-      case VIR_ERR_NO_SUPPORT:
-      case VIR_ERR_ACCESS_DENIED:
-        return std::nullopt;
-      default:
-        throw_last("reading the mark of a domain");
+    const int code = last_code();
+    if (domain_has_ended() || code == VIR_ERR_NO_DOMAIN_METADATA || code == VIR_ERR_NO_SUPPORT ||
+        code == VIR_ERR_ACCESS_DENIED) {
+      return std::nullopt;
     }
+    throw_last("reading the mark of a domain");
   }
   auto mark = parse_mark(metadata.get());
   if (mark && mark->installation != options_.installation) return std::nullopt;
@@ -374,8 +375,7 @@ std::optional<Mark> LibvirtHypervisor::our_mark(virDomainPtr domain) {
 // False if it is gone.
 bool LibvirtHypervisor::is_there_and_ours(virDomainPtr domain) {
   if (our_mark(domain)) return true;
-  const int code = last_code();
-  if (code == VIR_ERR_NO_DOMAIN || code == VIR_ERR_OPERATION_INVALID) return false;
+  if (domain_has_ended()) return false;
   throw NotOurs("domain " + std::string(virDomainGetName(domain)) +
                 " does not carry our mark and is left alone");
 }
@@ -465,7 +465,7 @@ void LibvirtHypervisor::destroy(const std::string& uuid) {
   if (!is_there_and_ours(domain.get())) return;
   if (virDomainDestroy(domain.get()) == 0) return;
   // It may have ended by itself in the meantime.
-  if (last_code() == VIR_ERR_NO_DOMAIN || last_code() == VIR_ERR_OPERATION_INVALID) return;
+  if (domain_has_ended()) return;
   throw_last("destroying domain " + uuid);
 }
 

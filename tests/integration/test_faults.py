@@ -85,8 +85,8 @@ class Host:
         self.replicas = {}
 
     def create(self, name, replicas):
-        # A guest that hangs is for its liveness probe to find: asked to power off while it boots, the
-        # demo guest now and then does.
+        # A guest that hangs is for its liveness probe to find; once in some hundred boots one of the
+        # demo guests does not become ready.
         document = demo_set(name, replicas, image=self.image, livenessProbe={
             "httpGet": {"port": 80}, "initialDelaySeconds": 60, "periodSeconds": 10,
             "timeoutSeconds": 5, "failureThreshold": 3})

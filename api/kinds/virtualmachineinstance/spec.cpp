@@ -114,6 +114,10 @@ std::string host_name(const Json& spec, const std::string& name) {
 
 }  // namespace
 
+std::string domain_uuid(const Json& spec) {
+  return lower(text(member(spec, "domain", "firmware", "uuid")));
+}
+
 InstanceSpec read_instance_spec(const Json& json, const std::string& name) {
   const Json& domain = member(json, "domain");
   const Json& devices = member(domain, "devices");
@@ -133,7 +137,7 @@ InstanceSpec read_instance_spec(const Json& json, const std::string& name) {
   const Json& request = member(domain, "resources", "requests", "memory");
   spec.memory_request_bytes = request.is_null() ? spec.memory_bytes : bytes(request);
   spec.machine = text(member(domain, "machine", "type"));
-  spec.uuid = lower(text(member(domain, "firmware", "uuid")));
+  spec.uuid = domain_uuid(json);
   spec.serial = text(member(domain, "firmware", "serial"));
   spec.rng = member(devices, "rng").is_object();
   std::map<std::string, const Json*> volumes;

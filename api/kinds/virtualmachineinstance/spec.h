@@ -76,6 +76,9 @@ struct InstanceSpec {
   std::optional<ProbeSpec> liveness;
 };
 
+// The UUID of its domain, in lower case: for those who need nothing else of the spec.
+std::string domain_uuid(const nlohmann::json& spec);
+
 // Reads the spec of an admitted instance of this name.
 InstanceSpec read_instance_spec(const nlohmann::json& spec, const std::string& name);
 

@@ -54,6 +54,13 @@ Json condition(const World& world, const std::string& name, const std::string& t
   return api::find_condition(member(world.get(api::instance_kind, name), "status"), type);
 }
 
+// Of an instance named vm, the only one that there was.
+void expect_nothing_left(const World& world) {
+  EXPECT_EQ(world.get(api::instance_kind, "vm"), Json());
+  EXPECT_EQ(world.host.domains.size(), 0u);
+  EXPECT_EQ(world.images.disks.size(), 0u);
+}
+
 std::vector<std::string> phases(const World& world, const std::string& name) {
   std::vector<std::string> result;
   const Json object = world.get(api::instance_kind, name);
@@ -186,9 +193,7 @@ TEST(Instance, DeletedWhileItIsStarted) {
   world.remove(api::instance_kind, "vm");
   world.jobs->hold(Lane::start, false);
   world.settle();
-  EXPECT_EQ(world.get(api::instance_kind, "vm"), Json());
-  EXPECT_EQ(world.host.domains.size(), 0u);
-  EXPECT_EQ(world.images.disks.size(), 0u);
+  expect_nothing_left(world);
 }
 
 TEST(Instance, GuestThatPowersOffSucceeded) {
@@ -588,8 +593,7 @@ TEST(Instance, StrayDomainsAndDisksAreRemoved) {
   world.disk.rows.erase(key);  // a backup was restored, say
   world.boot();
   world.settle();
-  EXPECT_EQ(world.host.domains.size(), 0u);
-  EXPECT_EQ(world.images.disks.size(), 0u);
+  expect_nothing_left(world);
 }
 
 TEST(Instance, DomainOfOneThatLostItsFinalizersIsRemoved) {
@@ -602,9 +606,7 @@ TEST(Instance, DomainOfOneThatLostItsFinalizersIsRemoved) {
   ASSERT_EQ(status, 200);
   world.remove(api::instance_kind, "vm");
   world.settle();
-  EXPECT_EQ(world.get(api::instance_kind, "vm"), Json());
-  EXPECT_EQ(world.host.domains.size(), 0u);
-  EXPECT_EQ(world.images.disks.size(), 0u);
+  expect_nothing_left(world);
 }
 
 // Only one of them can have it; the other must not hide its end.
