@@ -138,7 +138,10 @@ void Daemon::make_controllers() {
   network_ = std::make_unique<PodNetwork>(
       PodNetwork::Options{options_.network_name, options_.network_bridge, options_.network_cidr,
                           installation_},
-      *hypervisor_, *jobs_, loop_, [this] { instances_->surroundings_changed(); });
+      *hypervisor_, *jobs_, loop_, [this] {
+        instances_->surroundings_changed();
+        node_->network_changed();
+      });
 
   std::string why;
   InstanceController::Options instance_options{.node_name = options_.node_name,
@@ -147,9 +150,10 @@ void Daemon::make_controllers() {
   instance_options.images.first_back_off = seconds(options_.image_back_off_s);
   spdlog::info("guests run {}: {}", instance_options.emulate ? "emulated, which is slow" : "on KVM",
                why);
+  const std::uint64_t guest_memory = memory_for_guests(options_.guest_memory_mib);
   auto instances = std::make_unique<InstanceController>(
       InstanceController::Parts{*store_, loop_, *jobs_, *hypervisor_, *images_, *network_, *probes_,
-                                *events_, *domains_, memory_for_guests(options_.guest_memory_mib)},
+                                *events_, *domains_, guest_memory},
       instance_options);
   auto strays = std::make_unique<Strays>(*store_, loop_, *jobs_, *hypervisor_, *images_, *domains_,
                                          images_->vms_with_disks());
@@ -166,10 +170,27 @@ void Daemon::make_controllers() {
   controllers_.push_back(std::make_unique<GarbageCollector>(*store_, loop_, kinds));
   controllers_.push_back(std::make_unique<NamespaceController>(*store_, loop_, kinds));
   controllers_.push_back(std::make_unique<EventExpiry>(*store_, loop_, EventExpiry::Options{}));
+  make_node_controller(instance_options.emulate, guest_memory);
 
   subscription_ = store_->feed().subscribe([this](const store::Change& change) {
     for (const auto& controller : controllers_) controller->observe(change);
   });
+}
+
+void Daemon::make_node_controller(bool emulate, std::uint64_t guest_memory) {
+  NodeController::Options options{.node_name = options_.node_name,
+                                  .emulate = emulate,
+                                  .guest_memory = guest_memory,
+                                  .disk_high_water = options_.image_high_water,
+                                  .disk_low_water = options_.image_low_water};
+  options.look_at_host = [directory = options_.data_directory, bridge = options_.network_bridge] {
+    return look_at_host(directory, bridge);
+  };
+  auto node = std::make_unique<NodeController>(
+      NodeController::Parts{*store_, loop_, *jobs_, *hypervisor_, *events_, *domains_, *network_},
+      std::move(options));
+  node_ = node.get();
+  controllers_.push_back(std::move(node));
 }
 
 void Daemon::open_doors() {
@@ -213,6 +234,7 @@ void Daemon::observe_hypervisor() {
               spdlog::info("connected to {}, {} domains are ours", options_.libvirt_uri,
                            domains.size());
               instances_->surroundings_changed();
+              node_->hypervisor_changed();
             });
           },
       .found =
@@ -225,6 +247,7 @@ void Daemon::observe_hypervisor() {
               spdlog::warn("no connection to {}: {}; VMs run on", options_.libvirt_uri, why);
               domains_->on_disconnected(why);
               instances_->surroundings_changed();
+              node_->hypervisor_changed();
             });
           },
       .event =

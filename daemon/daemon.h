@@ -7,6 +7,7 @@
 #include "api/http/server.h"
 #include "api/rest/rest_api.h"
 #include "daemon/controllers/instance_controller.h"
+#include "daemon/controllers/node_controller.h"
 #include "daemon/controllers/strays.h"
 #include "daemon/curl_transport.h"
 #include "daemon/image_keeper.h"
@@ -45,6 +46,7 @@ class Daemon {
   void open_store();
   void open_host();
   void make_controllers();
+  void make_node_controller(bool emulate, std::uint64_t guest_memory);
   void open_doors();
   void observe_hypervisor();
   void stop();
@@ -64,6 +66,7 @@ class Daemon {
   std::vector<std::unique_ptr<Controller>> controllers_;
   InstanceController* instances_ = nullptr;
   Strays* strays_ = nullptr;
+  NodeController* node_ = nullptr;
   std::unique_ptr<ImageKeeper> image_keeper_;
   store::WatchFeed::Subscription subscription_;
   std::unique_ptr<api::RestApi> rest_;

@@ -5,6 +5,9 @@
 
 #include <map>
 
+#include "api/kinds/names.h"
+#include "daemon/host.h"
+
 namespace virtset {
 
 namespace {
@@ -13,6 +16,13 @@ std::string host_name() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   return name;
+}
+
+// Empty if it is one, as CLI11 wants it.
+std::string check_node_name(const std::string& name) {
+  auto wrong = api::check_subdomain(name);
+  if (!wrong) wrong = api::check_label_value(name);  // the node's label has it too
+  return wrong.value_or("");
 }
 
 void declare(CLI::App& app, Options& options) {
@@ -35,7 +45,8 @@ void declare(CLI::App& app, Options& options) {
                  "Group that may use the unix socket [the process's own]");
   app.add_option("--listen", options.listen, "Loopback address and port for TLS; \"off\" for none")
       ->capture_default_str();
-  app.add_option("--node-name", options.node_name, "Name of this host in the API [host name]");
+  app.add_option("--node-name", options.node_name, "Name of this host in the API [host name]")
+      ->check(check_node_name);
 
   app.add_option("--libvirt-uri", options.libvirt_uri, "Hypervisor")->capture_default_str();
   app.add_option("--libvirt-pid-dir", options.pid_directory,
@@ -104,7 +115,7 @@ std::optional<int> read_options(int argc, char** argv, Options& options) {
     options.import_directory = options.data_directory / "import";
   }
   if (options.network_bridge.empty()) options.network_bridge = options.network_name;
-  if (options.node_name.empty()) options.node_name = host_name();
+  if (options.node_name.empty()) options.node_name = node_name_of(host_name());
   if (options.listen == "off") options.listen.clear();
   if (options.image_low_water > options.image_high_water) {
     options.image_low_water = options.image_high_water;

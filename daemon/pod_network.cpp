@@ -39,6 +39,7 @@ void PodNetwork::ensure() {
 void PodNetwork::finished(Result<std::monostate>& result) {
   busy_ = false;
   const bool was_ready = ready_;
+  const std::string why_before = why_not_ready_;
   try {
     result.get();
     ready_ = true;
@@ -50,7 +51,7 @@ void PodNetwork::finished(Result<std::monostate>& result) {
     retry_ = scheduler_.after(retry_after, [this] { ensure(); });
   }
   if (ready_ && !was_ready) spdlog::info("pod network {} is ready", options_.name);
-  if (ready_ != was_ready) changed_();
+  if (ready_ != was_ready || why_not_ready_ != why_before) changed_();
 }
 
 }  // namespace virtset

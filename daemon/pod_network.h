@@ -20,7 +20,8 @@ class PodNetwork {
     std::string installation;
   };
 
-  // `changed` is called when ready() has changed. Throws AddressPool::BadNetwork.
+  // `changed` is called when ready() or why_not_ready() has changed. Throws
+  // AddressPool::BadNetwork.
   PodNetwork(Options options, hypervisor::Hypervisor& hypervisor, Jobs& jobs,
              api::Scheduler& scheduler, std::function<void()> changed);
 
@@ -31,6 +32,7 @@ class PodNetwork {
   bool ready() const { return ready_; }
   const std::string& why_not_ready() const { return why_not_ready_; }
   const std::string& name() const { return options_.name; }
+  const std::string& cidr() const { return options_.cidr; }
   AddressPool& addresses() { return addresses_; }
 
  private:

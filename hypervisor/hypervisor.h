@@ -67,6 +67,15 @@ struct Event {
   StopReason stop_reason = StopReason::other;     // of stopped
 };
 
+// What runs the domains, for people to read.
+struct Versions {
+  std::string libvirt;  // "9.0.0"
+  std::string driver;   // what libvirt drives: "qemu"
+  std::string driver_version;
+
+  friend bool operator==(const Versions&, const Versions&) = default;
+};
+
 struct Observer {
   // After every (re)connection, relist(), and now and then: all active domains that carry our mark.
   // What happened while the list was made follows as events.
@@ -89,6 +98,9 @@ class Hypervisor {
 
   // Asks for another Observer::connected soon, if there is a connection. Does not block.
   virtual void relist() = 0;
+
+  // Throws Unavailable, Refused.
+  virtual Versions versions() = 0;
 
   // Starts the domain, transient. A domain of ours with the same UUID that is active already is
   // success. Throws Unavailable, Refused, NotOurs.

@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <algorithm>
+#include <map>
 
 #include "store/errors.h"
 
@@ -36,6 +37,37 @@ void Store::write(const Key& key, Mutate mutate, Done done) {
     return;
   }
   evaluate(key, std::move(request));
+}
+
+std::optional<std::vector<ObjectPtr>> Store::list_at(Revision revision, std::string_view group,
+                                                     std::string_view kind,
+                                                     std::optional<std::string_view> ns) const {
+  if (!feed_.holds(revision) || revision > visible_) return std::nullopt;
+  // The first change of an object since then tells what it was.
+  std::map<Key, ObjectPtr> then;
+  for (const Change* change = feed_.next_after(revision); change;
+       change = feed_.next_after(change->revision())) {
+    const Key& key = change->object->key();
+    if (key.kind == kind && key.group == group && (!ns || key.ns == *ns)) {
+      then.try_emplace(key, change->previous);
+    }
+  }
+  std::vector<ObjectPtr> objects;
+  auto changed = then.begin();
+  const auto add_changed = [&] {
+    if (changed->second) objects.push_back(changed->second);
+    ++changed;
+  };
+  for (ObjectPtr& object : view_.list(group, kind, ns)) {
+    while (changed != then.end() && changed->first < object->key()) add_changed();
+    if (changed != then.end() && changed->first == object->key()) {
+      add_changed();
+    } else {
+      objects.push_back(std::move(object));
+    }
+  }
+  while (changed != then.end()) add_changed();
+  return objects;
 }
 
 bool Store::busy_in_namespace(std::string_view ns) const {

@@ -71,6 +71,11 @@ class Store {
                               std::optional<std::string_view> ns = {}) const {
     return view_.list(group, kind, ns);
   }
+  // The same as it was at an earlier revision; nothing if the watch feed no longer holds what has
+  // changed since.
+  std::optional<std::vector<ObjectPtr>> list_at(Revision revision, std::string_view group,
+                                                std::string_view kind,
+                                                std::optional<std::string_view> ns = {}) const;
   // The revision that reads reflect.
   Revision revision() const { return visible_; }
   WatchFeed& feed() { return feed_; }

@@ -7,6 +7,7 @@
 # By itself, as it takes long:
 #   sudo ./tests/run.sh tidy                             clang-tidy over all of it
 #   sudo ./tests/run.sh faults -- --faults 200 --seed 1  random faults on real guests
+#   sudo ./tests/run.sh fuzz -- --runs 10000000 body     inputs for one fuzzer, or for each
 set -euo pipefail
 export LC_ALL=C
 
@@ -20,7 +21,7 @@ while (($#)); do
 	case $1 in
 	--asan) preset=asan ;;
 	--tsan) preset=tsan ;;
-	format | unit | integration | tidy | faults) parts+=("$1") ;;
+	format | unit | integration | tidy | faults | fuzz) parts+=("$1") ;;
 	--)
 		shift
 		arguments=("$@")
@@ -76,6 +77,8 @@ unit() {
 }
 
 integration() {
+	say "other people's clients"
+	install_clients build/clients
 	say "integration tests"
 	in_sandbox /usr/bin/python3 -m pytest -p no:cacheprovider -q --durations=10 \
 		tests/integration "${arguments[@]}"
@@ -85,6 +88,15 @@ faults() {
 	say "random faults"
 	in_sandbox /usr/bin/python3 -m pytest -p no:cacheprovider -q -s \
 		tests/integration/test_faults.py "${arguments[@]}"
+}
+
+fuzz() {
+	say "fuzzers"
+	install_packages fuzz
+	# Apart from the preset of the other parts: it takes clang.
+	cmake --preset fuzz >/dev/null
+	cmake --build --preset fuzz
+	/usr/bin/python3 tests/fuzz/fuzz.py "${arguments[@]}"
 }
 
 tidy() {
@@ -97,7 +109,7 @@ tidy() {
 
 say "packages"
 install_packages build run demo test lint
-[[ ${parts[*]} =~ ^(format|tidy)$ ]] || build
+[[ ${parts[*]} =~ ^(format|tidy|fuzz)$ ]] || build
 mend_kvm
 last=${parts[-1]}
 last_arguments=("${arguments[@]}")

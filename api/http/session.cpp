@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <libwebsockets.h>
 
+#include <map>
 #include <vector>
 
+#include "api/http/gzip.h"
 #include "api/rest/status.h"
 
 namespace virtset::api {
@@ -56,21 +58,31 @@ std::vector<std::pair<std::string, std::string>> query_of(lws* wsi) {
   return query;
 }
 
+// Some clients show it as the error's message.
 const char* reason_phrase(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 201:
-      return "Created";
-    case 401:
-      return "Unauthorized";
-    case 404:
-      return "Not Found";
-    case 409:
-      return "Conflict";
-    default:
-      return status < 400 ? "OK" : "Error";
-  }
+  static const std::map<int, const char*> phrases = {{200, "OK"},
+                                                     {201, "Created"},
+                                                     {202, "Accepted"},
+                                                     {304, "Not Modified"},
+                                                     {400, "Bad Request"},
+                                                     {401, "Unauthorized"},
+                                                     {403, "Forbidden"},
+                                                     {404, "Not Found"},
+                                                     {405, "Method Not Allowed"},
+                                                     {406, "Not Acceptable"},
+                                                     {409, "Conflict"},
+                                                     {410, "Gone"},
+                                                     {413, "Request Entity Too Large"},
+                                                     {415, "Unsupported Media Type"},
+                                                     {422, "Unprocessable Entity"},
+                                                     {429, "Too Many Requests"},
+                                                     {500, "Internal Server Error"},
+                                                     {501, "Not Implemented"},
+                                                     {503, "Service Unavailable"},
+                                                     {504, "Gateway Timeout"},
+                                                     {507, "Insufficient Storage"}};
+  const auto found = phrases.find(status);
+  return found == phrases.end() ? "Status" : found->second;
 }
 
 // Text of manifests may get into warnings; a header is one line.
@@ -90,14 +102,19 @@ Session::Step Session::begin(const char* path) {
   request_.query = query_of(wsi_);
   request_.accept = header(wsi_, WSI_TOKEN_HTTP_ACCEPT);
   request_.content_type = header(wsi_, WSI_TOKEN_HTTP_CONTENT_TYPE);
+  request_.user_agent = header(wsi_, WSI_TOKEN_HTTP_USER_AGENT);
+  takes_gzip_ = takes_gzip(header(wsi_, WSI_TOKEN_HTTP_ACCEPT_ENCODING));
   const std::string authorization = header(wsi_, WSI_TOKEN_HTTP_AUTHORIZATION);
   if (authorization.starts_with("Bearer ")) token_ = authorization.substr(7);
   const std::string length = header(wsi_, WSI_TOKEN_HTTP_CONTENT_LENGTH);
   expected_body_ = length.empty() ? 0 : std::strtoull(length.c_str(), nullptr, 10);
 
   std::optional<ApiError> error;
-  if (!header(wsi_, WSI_TOKEN_HTTP_TRANSFER_ENCODING).empty()) {
-    error = ApiError(411, "LengthRequired", "send the body with a Content-Length");
+  const std::string coding = header(wsi_, WSI_TOKEN_HTTP_TRANSFER_ENCODING);
+  if (coding == "chunked") {
+    chunked_.emplace();
+  } else if (!coding.empty()) {
+    error = ApiError(501, "NotImplemented", "the only transfer coding that is taken is chunked");
   } else if (expected_body_ > largest_body) {
     error = ApiError(413, "RequestEntityTooLarge",
                      "the body is larger than " + std::to_string(largest_body) + " bytes");
@@ -107,6 +124,7 @@ Session::Step Session::begin(const char* path) {
     ending_ = true;  // the body is not read, so the connection cannot go on
     return send_response();
   }
+  if (chunked_) return Step::going_on;
   if (expected_body_ > 0) {
     request_.body.reserve(expected_body_);
     return Step::going_on;
@@ -115,9 +133,29 @@ Session::Step Session::begin(const char* path) {
 }
 
 Session::Step Session::add_body(std::string_view data) {
+  if (chunked_) return add_chunked(data);
   if (response_ || request_.body.size() + data.size() > largest_body) return Step::close;
   request_.body.append(data);
   return Step::going_on;
+}
+
+// libwebsockets does not know where such a body ends, so the connection ends with its answer.
+Session::Step Session::add_chunked(std::string_view data) {
+  if (response_ || ending_) return Step::close;
+  switch (chunked_->add(data, largest_body, request_.body)) {
+    case ChunkedBody::State::more:
+      return Step::going_on;
+    case ChunkedBody::State::complete:
+      ending_ = true;
+      return handle();
+    case ChunkedBody::State::malformed:
+      ending_ = true;
+      response_ = to_response(bad_request("the body is malformed, or larger than " +
+                                          std::to_string(largest_body) + " bytes"),
+                              request_);
+      return send_response();
+  }
+  return Step::close;
 }
 
 Session::Step Session::body_complete() { return response_ ? Step::going_on : handle(); }
@@ -138,7 +176,7 @@ Session::Step Session::handle() {
   handling_ = true;
   handler_(request_, [this, alive = alive_](Response response) {
     if (!*alive) return;
-    response_ = std::move(response);
+    response_ = takes_gzip_ ? compress(std::move(response)) : std::move(response);
     if (!handling_) lws_callback_on_writable(wsi_);
   });
   handling_ = false;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/http/chunked_body.h"
 #include "api/http/peer_watch.h"
 #include "api/http/server.h"
 
@@ -45,6 +46,7 @@ class Session {
 
  private:
   bool is_allowed() const;
+  Step add_chunked(std::string_view data);
   Step handle();
   Step send_response();
   Step send_stream();
@@ -57,7 +59,9 @@ class Session {
   Access access_;
   Request request_;
   std::string token_;
+  bool takes_gzip_ = false;
   std::size_t expected_body_ = 0;
+  std::optional<ChunkedBody> chunked_;  // where the length is not known in advance
   std::optional<Response> response_;
   bool head_sent_ = false;
   bool handling_ = false;  // the handler is running, further up the stack

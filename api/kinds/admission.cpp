@@ -82,7 +82,7 @@ void check_metadata(const Json& metadata, const std::string& path, FieldErrorLis
 }
 
 void check_name(const Kind& kind, const Json& metadata, FieldErrorList& errors) {
-  const auto& check = kind.namespaced ? check_subdomain : check_label_name;
+  const auto& check = kind.names_are_labels ? check_label_name : check_subdomain;
   const std::string name = metadata.value("name", "");
   const std::string base = metadata.value("generateName", "");
   if (name.empty() && base.empty()) {
@@ -133,7 +133,8 @@ std::vector<std::string> settle_unknown(const Kind& kind, const SchemaFindings& 
 void throw_if_any(const Kind& kind, const Json& object, const FieldErrorList& errors) {
   if (errors.empty()) return;
   const Json& metadata = member(object, "metadata");
-  throw invalid(kind, metadata.value("name", metadata.value("generateName", "")), errors.all());
+  const std::string name = text(member(metadata, "name"));
+  throw invalid(kind, name.empty() ? text(member(metadata, "generateName")) : name, errors.all());
 }
 
 // Kubernetes: an empty map or list of these is the same as none.
@@ -142,8 +143,23 @@ void drop_empty(Json& metadata) {
     const auto it = metadata.find(name);
     if (it != metadata.end() && it->empty()) metadata.erase(it);
   }
-  metadata.erase("managedFields");
   metadata.erase("selfLink");
+}
+
+// What every write begins with.
+Admitted read_object(const Kind& kind, Json object, FieldValidation validation) {
+  check_type(kind, object);
+  if (!object.contains("metadata") || object["metadata"].is_null()) {
+    object["metadata"] = Json::object();
+  }
+  SchemaFindings findings;
+  kind.schema->apply(object, findings);
+  Admitted admitted{{}, settle_unknown(kind, findings, validation)};
+  // The rules rely on the shape of everything.
+  throw_if_any(kind, object, findings.errors);
+  kind.rules->complete(object);
+  admitted.object = std::move(object);
+  return admitted;
 }
 
 void conflict(const Kind& kind, const std::string& name, const std::string& why) {
@@ -178,16 +194,9 @@ ApiError invalid(const Kind& kind, const std::string& name, FieldErrors causes) 
 Admitted admit_new(const Kind& kind, Json object, const Destination& destination,
                    FieldValidation validation, Time now) {
   const std::string& ns = destination.ns;
-  check_type(kind, object);
-  if (!object.contains("metadata") || object["metadata"].is_null()) {
-    object["metadata"] = Json::object();
-  }
-  if (kind.has_status) object.erase("status");
-  SchemaFindings findings;
-  kind.schema->apply(object, findings);
-  Admitted admitted{{}, settle_unknown(kind, findings, validation)};
-  // The rules below may rely on the shape of everything.
-  throw_if_any(kind, object, findings.errors);
+  if (kind.has_status && object.is_object()) object.erase("status");
+  Admitted admitted = read_object(kind, std::move(object), validation);
+  object = std::move(admitted.object);
   Json& metadata = object["metadata"];
   const std::string sent_ns = metadata.value("namespace", ns);
   if (sent_ns != ns) {
@@ -211,7 +220,8 @@ Admitted admit_new(const Kind& kind, Json object, const Destination& destination
 
   metadata["uid"] = new_uuid();
   metadata["creationTimestamp"] = format_time(now);
-  metadata["generation"] = 1;
+  metadata.erase("generation");
+  if (kind.has_generation) metadata["generation"] = 1;
   metadata.erase("deletionTimestamp");
   metadata.erase("deletionGracePeriodSeconds");
   metadata.erase("resourceVersion");
@@ -220,16 +230,20 @@ Admitted admit_new(const Kind& kind, Json object, const Destination& destination
   return admitted;
 }
 
+Admitted admit_request(const Kind& kind, Json object, FieldValidation validation) {
+  Admitted admitted = read_object(kind, std::move(object), validation);
+  FieldErrorList errors;
+  kind.rules->validate(admitted.object, errors);
+  throw_if_any(kind, admitted.object, errors);
+  return admitted;
+}
+
 Admitted admit_change(const Kind& kind, const Json& current, Json next, Part part,
                       FieldValidation validation) {
-  check_type(kind, next);
   const Json& old = current["metadata"];
   const std::string name = old["name"];
-  if (!next.contains("metadata") || next["metadata"].is_null()) next["metadata"] = Json::object();
-  SchemaFindings findings;
-  kind.schema->apply(next, findings);
-  Admitted admitted{{}, settle_unknown(kind, findings, validation)};
-  throw_if_any(kind, next, findings.errors);
+  Admitted admitted = read_object(kind, std::move(next), validation);
+  next = std::move(admitted.object);
   const std::string version = next["metadata"].value("resourceVersion", "");
   if (!version.empty() && version != old["resourceVersion"]) {
     conflict(
@@ -263,6 +277,9 @@ Admitted admit_change(const Kind& kind, const Json& current, Json next, Part par
   Json result;
   if (part == Part::status) {
     result = current;
+    if (next["metadata"].contains("managedFields")) {
+      result["metadata"]["managedFields"] = std::move(next["metadata"]["managedFields"]);
+    }
     if (next.contains("status")) {
       result["status"] = std::move(next["status"]);
     } else {
@@ -287,7 +304,7 @@ Admitted admit_change(const Kind& kind, const Json& current, Json next, Part par
     }
     kind.rules->validate(result, errors);
     kind.rules->validate_change(current, result, errors);
-    if (member(result, "spec") != member(current, "spec")) {
+    if (kind.has_generation && member(result, "spec") != member(current, "spec")) {
       result["metadata"]["generation"] = old.value("generation", 1) + 1;
     }
   }

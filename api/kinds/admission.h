@@ -34,6 +34,9 @@ struct Destination {
 Admitted admit_new(const Kind& kind, nlohmann::json object, const Destination& destination,
                    FieldValidation validation, Time now);
 
+// An object that is a request, such as an access review: only checked, not given an identity.
+Admitted admit_request(const Kind& kind, nlohmann::json object, FieldValidation validation);
+
 // What a user may write of an object.
 enum class Part {
   all,    // everything; but the status only where it is no subresource
@@ -41,8 +44,9 @@ enum class Part {
 };
 
 // A changed object. What the server owns is taken from `current`; the generation counts on if the
-// desired state changed. Equal to `current` if nothing did. Throws ApiError as above, and 409 if
-// `next` carries another resourceVersion or uid.
+// desired state changed; managedFields are left as `next` has them, see rest/apply. Equal to
+// `current` if nothing did. Throws ApiError as above, and 409 if `next` carries another
+// resourceVersion or uid.
 Admitted admit_change(const Kind& kind, const nlohmann::json& current, nlohmann::json next,
                       Part part, FieldValidation validation);
 

@@ -1,9 +1,14 @@
 // The list of kinds. A new kind is a folder with a declaration and its rules, and a line here.
 
+#include "api/kinds/accessreview/rules.h"
+#include "api/kinds/configmap/rules.h"
+#include "api/kinds/controllerrevision/rules.h"
 #include "api/kinds/embedded.h"
 #include "api/kinds/event/rules.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/namespace/rules.h"
+#include "api/kinds/node/rules.h"
+#include "api/kinds/secret/rules.h"
 #include "api/kinds/virtualmachineinstance/rules.h"
 #include "api/kinds/virtualmachineinstancereplicaset/rules.h"
 #include "api/kinds/yaml.h"
@@ -12,16 +17,27 @@ namespace virtset::api {
 
 const Kinds& builtin_kinds() {
   static const Kinds kinds = [] {
-    const nlohmann::json definitions = parse_yaml(embedded::definitions);
+    nlohmann::json definitions = parse_yaml(embedded::definitions);
+    const auto nothing_more = std::make_shared<const KindRules>();
     std::vector<Kind> list;
     const auto add = [&](std::string_view declaration, std::shared_ptr<const KindRules> rules) {
       list.push_back(Kind::load(declaration, definitions, std::move(rules)));
     };
+    // In the order of discovery, which decides what "kubectl get all" shows first.
     add(embedded::namespaces, namespace_rules());
+    add(embedded::configmap, config_map_rules());
+    add(embedded::secret, secret_rules());
     add(embedded::event, event_rules());
+    add(embedded::node, node_rules());
+    add(embedded::pod, nothing_more);
+    add(embedded::service, nothing_more);
     add(embedded::virtualmachineinstance, instance_rules());
     add(embedded::virtualmachineinstancereplicaset, replica_set_rules());
-    return Kinds(std::move(list));
+    add(embedded::controllerrevision, controller_revision_rules());
+    add(embedded::selfsubjectaccessreview, self_subject_access_review_rules());
+    add(embedded::selfsubjectrulesreview, self_subject_rules_review_rules());
+    add(embedded::selfsubjectreview, self_subject_review_rules());
+    return Kinds(std::move(list), std::move(definitions));
   }();
   return kinds;
 }

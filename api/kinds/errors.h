@@ -28,6 +28,7 @@ class ApiError : public std::runtime_error {
   std::optional<Subject> subject;
   FieldErrors causes;
   int retry_after_seconds = 0;
+  std::string continue_token;  // with which a list that has expired goes on (Kubernetes)
 
  private:
   int code_;

@@ -8,7 +8,16 @@ namespace virtset::api {
 
 struct FieldError {
   // Kubernetes: metav1.CauseType.
-  enum class Reason { invalid, required, not_supported, duplicate, forbidden, not_found };
+  enum class Reason {
+    invalid,
+    required,
+    not_supported,
+    duplicate,
+    forbidden,
+    not_found,
+    field_manager_conflict,
+    resource_version_too_large
+  };
   Reason reason;
   std::string field;    // e.g. "spec.template.spec.domain.devices.disks[0].name"
   std::string message;  // says what was expected
@@ -35,6 +44,10 @@ inline const char* to_string(FieldError::Reason reason) {
       return "FieldValueForbidden";
     case FieldError::Reason::not_found:
       return "FieldValueNotFound";
+    case FieldError::Reason::field_manager_conflict:
+      return "FieldManagerConflict";
+    case FieldError::Reason::resource_version_too_large:
+      return "ResourceVersionTooLarge";
   }
   return "";
 }

@@ -53,6 +53,11 @@ Kind Kind::load(std::string_view declaration, const Json& definitions,
   kind.singular = json.at("singular");
   kind.short_names = json.value("shortNames", std::vector<std::string>());
   kind.categories = json.value("categories", std::vector<std::string>());
+  static const std::vector<std::string> all_verbs = {
+      "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"};
+  kind.verbs = json.value("verbs", all_verbs);
+  kind.names_are_labels = json.value("namesAreLabels", false);
+  kind.stored = json.value("stored", true);
   kind.namespaced = json.at("scope") == "Namespaced";
   const Json subresources = json.value("subresources", Json::object());
   kind.has_status = subresources.contains("status");
@@ -66,19 +71,30 @@ Kind Kind::load(std::string_view declaration, const Json& definitions,
     const std::string path = field.at("jsonPath");
     kind.selectable_fields.push_back({field.value("label", path.substr(1)), JsonPath(path)});
   }
-  for (const Json& column : json.at("additionalPrinterColumns")) {
+  for (const Json& column : json.value("additionalPrinterColumns", Json::array())) {
     kind.columns.push_back(load_column(column));
   }
   const bool has_name = std::any_of(kind.columns.begin(), kind.columns.end(),
                                     [](const Column& column) { return column.format == "name"; });
   if (!has_name) kind.columns.insert(kind.columns.begin(), name_column());
   kind.schema = Schema::load(json.at("schema"), definitions);
+  kind.schema_document = json.at("schema");
+  kind.has_generation = !kind.group.empty() && kind.schema->field("spec");
   kind.rules = std::move(rules);
   return kind;
 }
 
 bool Kind::serves(std::string_view version) const {
   return std::find(versions.begin(), versions.end(), version) != versions.end();
+}
+
+bool Kind::allows(std::string_view verb) const {
+  return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
+}
+
+bool Kind::is_built_in() const {
+  // CustomResourceDefinitions cannot be in groups like these.
+  return group.find('.') == std::string::npos || group.ends_with(".k8s.io");
 }
 
 const Kind* Kinds::find(std::string_view group, std::string_view kind) const {

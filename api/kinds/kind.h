@@ -19,6 +19,8 @@ class KindRules {
  public:
   virtual ~KindRules() = default;
 
+  // Brings any object that a user writes into the form in which it is kept, before it is checked.
+  virtual void complete(nlohmann::json& /*object*/) const {}
   // Fills in defaults of a new object that depend on other fields.
   virtual void complete_new(nlohmann::json& /*object*/) const {}
   // Checks any object that a user writes, with what the schema found wrong already.
@@ -28,6 +30,9 @@ class KindRules {
   // Checks what a user changes.
   virtual void validate_change(const nlohmann::json& /*from*/, const nlohmann::json& /*to*/,
                                FieldErrorList& /*errors*/) const {}
+  // Fills in the answer to a request that is itself an object and is not kept, such as an access
+  // review.
+  virtual void answer(nlohmann::json& /*object*/) const {}
   // Why an object may not be deleted by a user, or nothing.
   virtual std::optional<std::string> refuses_deletion(const nlohmann::json& /*object*/) const {
     return std::nullopt;
@@ -69,12 +74,18 @@ struct Kind {
   std::string singular;
   std::vector<std::string> short_names;
   std::vector<std::string> categories;
+  std::vector<std::string> verbs;  // as discovery names them
   bool namespaced = true;
-  bool has_status = false;  // whether the status subresource is served
+  bool names_are_labels = false;  // without dots and at most 63 characters long
+  bool stored = true;             // false: a request that is an object; POST answers it
+  bool has_status = false;        // whether the status subresource is served
+  // Whether the objects have a desired state whose changes are counted (metadata.generation).
+  bool has_generation = true;
   std::optional<ScalePaths> scale;
   std::vector<SelectableField> selectable_fields;
   std::vector<Column> columns;  // with the name first, unless declared elsewhere
   SchemaPtr schema;
+  nlohmann::json schema_document;  // as declared, for OpenAPI
   std::shared_ptr<const KindRules> rules;
 
   // Reads a declaration in YAML. Throws std::invalid_argument: declarations are our own.
@@ -89,20 +100,27 @@ struct Kind {
   // "virtualmachineinstances.kubevirt.io", as error messages name it.
   std::string resource() const { return group.empty() ? plural : plural + "." + group; }
   bool serves(std::string_view version) const;
+  bool allows(std::string_view verb) const;
+  // Kubernetes: built-in kinds take strategic merge patches, custom ones do not.
+  bool is_built_in() const;
 };
 
 // All kinds that this daemon serves. Immutable once made.
 class Kinds {
  public:
-  explicit Kinds(std::vector<Kind> kinds) : kinds_(std::move(kinds)) {}
+  Kinds(std::vector<Kind> kinds, nlohmann::json definitions)
+      : kinds_(std::move(kinds)), definitions_(std::move(definitions)) {}
 
   const std::vector<Kind>& all() const { return kinds_; }
+  // The schemas that kinds share, as declared.
+  const nlohmann::json& definitions() const { return definitions_; }
   // Null if there is none.
   const Kind* find(std::string_view group, std::string_view kind) const;
   const Kind* find_resource(std::string_view group, std::string_view plural) const;
 
  private:
   std::vector<Kind> kinds_;
+  nlohmann::json definitions_;
 };
 
 // The kinds declared in this folder.
@@ -115,5 +133,6 @@ inline constexpr const char* instance_kind = "VirtualMachineInstance";
 inline constexpr const char* replica_set_kind = "VirtualMachineInstanceReplicaSet";
 inline constexpr const char* namespace_kind = "Namespace";
 inline constexpr const char* event_kind = "Event";
+inline constexpr const char* node_kind = "Node";
 
 }  // namespace virtset::api

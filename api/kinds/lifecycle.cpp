@@ -66,7 +66,9 @@ Mutation begin_deletion(Json object, std::optional<Propagation> policy,
   if (!has_finalizers(object)) return Mutation::remove();
   metadata["deletionTimestamp"] = format_time(now);
   if (grace_period_seconds) metadata["deletionGracePeriodSeconds"] = *grace_period_seconds;
-  metadata["generation"] = integer(member(metadata, "generation"), 1) + 1;
+  if (const auto generation = integer(member(metadata, "generation"), 0)) {
+    metadata["generation"] = generation + 1;
+  }
   return Mutation::put(std::move(object));
 }
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "api/kinds/base64.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/quantity.h"
 #include "api/kinds/times.h"
@@ -64,8 +65,13 @@ SchemaPtr Schema::load(const Json& declaration, const Json& definitions) {
   const std::string format = declaration.value("format", "");
   if (format == "quantity") schema->format_ = Format::quantity;
   if (format == "date-time") schema->format_ = Format::date_time;
+  if (format == "micro-time") schema->format_ = Format::micro_time;
+  if (format == "byte") schema->format_ = Format::byte;
   for (const auto& [name, property] : member(declaration, "properties").items()) {
-    schema->properties_[name] = load(property, definitions);
+    const auto added = schema->properties_.emplace(name, load(property, definitions)).first;
+    if (const auto number = integer(member(property, "x-virtset-protobuf"), 0)) {
+      schema->numbers_[static_cast<std::uint32_t>(number)] = added;
+    }
   }
   if (declaration.contains("items")) schema->items_ = load(declaration["items"], definitions);
   if (declaration.contains("additionalProperties")) {
@@ -83,7 +89,22 @@ SchemaPtr Schema::load(const Json& declaration, const Json& definitions) {
   schema->default_ = declaration.value("default", Json());
   schema->ignored_ = declaration.value("x-virtset-ignored", "");
   schema->unsupported_ = declaration.value("x-virtset-unsupported", "");
+  static const std::map<std::string, ListType> list_types = {
+      {"atomic", ListType::atomic}, {"set", ListType::set}, {"map", ListType::map}};
+  schema->list_type_ = list_types.at(declaration.value("x-kubernetes-list-type", "atomic"));
+  schema->list_keys_ = declaration.value("x-kubernetes-list-map-keys", std::vector<std::string>());
+  schema->atomic_ = declaration.value("x-kubernetes-map-type", "") == "atomic";
   return schema;
+}
+
+const Schema* Schema::field(std::string_view name) const {
+  const auto property = properties_.find(name);
+  return property != properties_.end() ? property->second.get() : additional_.get();
+}
+
+const Schema::Properties::value_type* Schema::field_number(std::uint32_t number) const {
+  const auto found = numbers_.find(number);
+  return found == numbers_.end() ? nullptr : &*found->second;
 }
 
 void Schema::apply(Json& object, SchemaFindings& findings) const {
@@ -212,6 +233,13 @@ void Schema::check_string(const Json& value, const Place& at, FieldErrorList& er
   if (format_ == Format::date_time && !parse_time(text)) {
     errors.invalid(at.path(), "Invalid value: " + shown(value) +
                                   ": must be a time such as \"2026-01-02T15:04:05Z\"");
+  }
+  if (format_ == Format::micro_time && !is_micro_time(text)) {
+    errors.invalid(at.path(), "Invalid value: " + shown(value) +
+                                  ": must be a time such as \"2026-01-02T15:04:05.123456Z\"");
+  }
+  if (format_ == Format::byte && !decode_base64(text)) {
+    errors.invalid(at.path(), "Invalid value: must be encoded in base64");
   }
   if (!enum_.empty() && std::find(enum_.begin(), enum_.end(), text) == enum_.end()) {
     std::string allowed;

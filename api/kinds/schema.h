@@ -3,7 +3,9 @@
 //
 // Extensions of ours:
 //   x-virtset-ignored: <why>       legal in KubeVirt, means nothing on one host; accepted with a
-//   warning x-virtset-unsupported: <what>  would change what the guest sees; refused by name
+//                                  warning
+//   x-virtset-unsupported: <what>  would change what the guest sees; refused by name
+//   x-virtset-protobuf: <number>   the field's number where Kubernetes has a protobuf form
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/kinds/field_error.h"
@@ -38,10 +41,34 @@ class Schema {
   // wrong.
   void apply(nlohmann::json& object, SchemaFindings& findings) const;
 
- private:
   enum class Type { any, object, array, string, integer, number, boolean };
-  enum class Format { none, quantity, date_time };
+  enum class Format { none, quantity, date_time, micro_time, byte };
+  // Kubernetes: x-kubernetes-list-type, how patches and server-side apply merge a list. Lists are
+  // replaced as a whole unless declared otherwise.
+  enum class ListType { atomic, set, map };
 
+  Type type() const { return type_; }
+  Format format() const { return format_; }
+  bool int_or_string() const { return int_or_string_; }
+  // What describes the member `name` of an object, be it declared or an entry of a map; null where
+  // nothing does.
+  const Schema* field(std::string_view name) const;
+  const Schema* items() const { return items_.get(); }
+  ListType list_type() const { return list_type_; }
+  // By which the items of a list of type map are told apart; the first is the one that strategic
+  // merge patches use.
+  const std::vector<std::string>& list_keys() const { return list_keys_; }
+  // Kubernetes: x-kubernetes-map-type: atomic, an object that is set as a whole.
+  bool is_atomic() const { return atomic_; }
+  // Null if there is none.
+  const nlohmann::json& default_value() const { return default_; }
+  // The member of this protobuf field number, if there is one, and the description of the values of
+  // a map.
+  using Properties = std::map<std::string, SchemaPtr, std::less<>>;
+  const Properties::value_type* field_number(std::uint32_t number) const;
+  const Schema* values() const { return additional_.get(); }
+
+ private:
   struct Place;
 
   void check(nlohmann::json& value, const Place& at, SchemaFindings& findings) const;
@@ -54,7 +81,8 @@ class Schema {
 
   Type type_ = Type::any;
   Format format_ = Format::none;
-  std::map<std::string, SchemaPtr> properties_;
+  Properties properties_;
+  std::map<std::uint32_t, Properties::const_iterator> numbers_;
   SchemaPtr items_;
   SchemaPtr additional_;
   std::vector<std::string> required_;
@@ -67,6 +95,9 @@ class Schema {
   nlohmann::json default_;
   std::string ignored_;
   std::string unsupported_;
+  ListType list_type_ = ListType::atomic;
+  std::vector<std::string> list_keys_;
+  bool atomic_ = false;
 };
 
 }  // namespace virtset::api

@@ -64,6 +64,11 @@ std::optional<Time> parse_time(std::string_view text) {
   return sign == '+' ? time - offset : time + offset;
 }
 
+bool is_micro_time(std::string_view text) {
+  const auto time = parse_time(text);
+  return time && format_micro_time(*time) == text;
+}
+
 std::string human_duration(seconds duration) {
   if (duration < seconds(0)) return "0s";
   const long long s = duration.count();

@@ -14,6 +14,8 @@ using Time = std::chrono::system_clock::time_point;
 std::string format_time(Time time);
 // metav1.MicroTime: exactly six digits of a second.
 std::string format_micro_time(Time time);
+// Whether the text is a MicroTime in UTC: clients refuse a whole list for another number of digits.
+bool is_micro_time(std::string_view text);
 // Either of them; nothing if the text is no such time.
 std::optional<Time> parse_time(std::string_view text);
 

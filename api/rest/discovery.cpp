@@ -10,8 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::vector<std::string> object_verbs = {"create", "delete", "get",  "list",
-                                               "patch",  "update", "watch"};
 const std::vector<std::string> subresource_verbs = {"get", "patch", "update"};
 
 // In the order of the kinds, each once.
@@ -50,7 +48,7 @@ Json aggregated_resource(const Kind& kind, const std::string& version) {
                 {"responseKind", kind_reference(kind.group, version, kind.kind)},
                 {"scope", kind.namespaced ? "Namespaced" : "Cluster"},
                 {"singularResource", kind.singular},
-                {"verbs", object_verbs},
+                {"verbs", kind.verbs},
                 {"shortNames", kind.short_names}};
   if (!kind.categories.empty()) resource["categories"] = kind.categories;
   Json subresources = Json::array();
@@ -130,7 +128,7 @@ Json resource_list(const Kinds& kinds, const std::string& group, const std::stri
     if (kind.group != group || !kind.serves(version)) continue;
     Json resource{{"name", kind.plural},           {"singularName", kind.singular},
                   {"namespaced", kind.namespaced}, {"kind", kind.kind},
-                  {"verbs", object_verbs},         {"shortNames", kind.short_names}};
+                  {"verbs", kind.verbs},           {"shortNames", kind.short_names}};
     if (!kind.categories.empty()) resource["categories"] = kind.categories;
     list.push_back(std::move(resource));
     if (kind.has_status) {

@@ -19,6 +19,8 @@ class ObjectFilter {
   ObjectFilter(const Kind& kind, std::optional<std::string> ns, const Request& request);
 
   bool matches(const store::Object& object) const;
+  // Whether no selector was given.
+  bool everything() const { return fields_.empty() && labels_.everything(); }
   const Kind& kind() const { return kind_; }
   const std::optional<std::string>& ns() const { return ns_; }
 

@@ -14,13 +14,15 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Goes through a snapshot of the objects, a step at a time.
+// Goes through a snapshot of the objects, a step at a time. What is known only at the end, whether
+// there is another page, comes last in each form.
 class ListStream : public BodyStream {
  public:
-  ListStream(std::vector<store::ObjectPtr> objects, store::Revision revision, ObjectFilter filter,
-             Rendering rendering, Time now)
-      : objects_(std::move(objects)),
-        revision_(revision),
+  ListStream(Snapshot snapshot, std::size_t limit, ObjectFilter filter, Rendering rendering,
+             Time now)
+      : objects_(std::move(snapshot.objects)),
+        limit_(limit),
+        revision_(snapshot.revision),
         filter_(std::move(filter)),
         rendering_(std::move(rendering)),
         now_(now) {}
@@ -35,7 +37,16 @@ class ListStream : public BodyStream {
       }
       // Taken out of the list, so that the memory of old versions is freed on the way.
       const store::ObjectPtr object = std::move(objects_[next_++]);
-      if (filter_.matches(*object)) item(out, *object, matched_++ == 0);
+      if (!filter_.matches(*object)) continue;
+      if (limit_ != 0 && matched_ == limit_) {
+        continuation_ = Continuation{revision_, last_.ns, last_.name};
+        // Kubernetes: said only where it is known without looking at the rest.
+        if (filter_.everything()) remaining_ = objects_.size() - next_ + 1;
+        end(out);
+        return State::end;
+      }
+      item(out, *object, matched_++ == 0);
+      last_ = object->key();
     }
     return State::more;
   }
@@ -47,7 +58,14 @@ class ListStream : public BodyStream {
 
   const Rendering& rendering() const { return rendering_; }
   const ObjectFilter& filter() const { return filter_; }
-  std::string revision() const { return std::to_string(revision_); }
+  std::string continue_token() const { return continuation_ ? continuation_->token() : ""; }
+  // metav1.ListMeta; at the end only.
+  Json metadata() const {
+    Json metadata{{"resourceVersion", std::to_string(revision_)}};
+    if (continuation_) metadata["continue"] = continuation_->token();
+    if (remaining_) metadata["remainingItemCount"] = *remaining_;
+    return metadata;
+  }
   Time now() const { return now_; }
 
  private:
@@ -55,7 +73,11 @@ class ListStream : public BodyStream {
   std::vector<store::ObjectPtr> objects_;
   std::size_t next_ = 0;
   std::size_t matched_ = 0;
+  std::size_t limit_;
   store::Revision revision_;
+  store::Key last_;
+  std::optional<Continuation> continuation_;
+  std::optional<std::size_t> remaining_;
   ObjectFilter filter_;
   Rendering rendering_;
   Time now_;
@@ -69,14 +91,13 @@ class JsonList final : public ListStream {
   void begin(std::string& out) override {
     const Kind& kind = rendering().kind;
     out += "{\"apiVersion\":\"" + kind.api_version(rendering().version) + "\",\"kind\":\"" +
-           kind.kind + "List\",\"metadata\":{\"resourceVersion\":\"" + revision() +
-           "\"},\"items\":[";
+           kind.kind + "List\",\"items\":[";
   }
   void item(std::string& out, const store::Object& object, bool first) override {
     if (!first) out += ",";
     out += rendering().text(object);
   }
-  void end(std::string& out) override { out += "]}\n"; }
+  void end(std::string& out) override { out += "],\"metadata\":" + dump(metadata()) + "}\n"; }
 };
 
 class YamlList final : public ListStream {
@@ -87,7 +108,7 @@ class YamlList final : public ListStream {
   void begin(std::string& out) override {
     const Kind& kind = rendering().kind;
     out += "apiVersion: " + kind.api_version(rendering().version) + "\nkind: " + kind.kind +
-           "List\nmetadata:\n  resourceVersion: \"" + revision() + "\"\nitems:";
+           "List\nitems:";
   }
   void item(std::string& out, const store::Object& object, bool first) override {
     if (first) out += "\n";
@@ -103,6 +124,7 @@ class YamlList final : public ListStream {
   }
   void end(std::string& out) override {
     if (!any_) out += " []\n";
+    out += to_yaml({{"metadata", metadata()}});
   }
   bool any_ = false;
 };
@@ -114,16 +136,14 @@ class TableList final : public ListStream {
  private:
   void begin(std::string& out) override {
     out += "{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/" + rendering().wanted.table_version +
-           "\",\"metadata\":{\"resourceVersion\":\"" + revision() +
-           "\"},\"columnDefinitions\":" + dump(column_definitions(rendering().kind)) +
-           ",\"rows\":[";
+           "\",\"columnDefinitions\":" + dump(column_definitions(rendering().kind)) + ",\"rows\":[";
   }
   void item(std::string& out, const store::Object& object, bool first) override {
     if (!first) out += ",";
     out += dump(
         table_row(rendering().kind, rendering().document(object), rendering().row_object, now()));
   }
-  void end(std::string& out) override { out += "]}\n"; }
+  void end(std::string& out) override { out += "],\"metadata\":" + dump(metadata()) + "}\n"; }
 };
 
 class TextList final : public ListStream {
@@ -141,6 +161,9 @@ class TextList final : public ListStream {
   void end(std::string& out) override {
     if (!table_->empty()) {
       out += table_->to_string();
+      if (const auto token = continue_token(); !token.empty()) {
+        out += "There are more: continue=" + token + "\n";
+      }
     } else if (filter().ns()) {
       out += "No resources found in " + *filter().ns() + " namespace.\n";
     } else {
@@ -153,16 +176,20 @@ class TextList final : public ListStream {
 }  // namespace
 
 Response list_response(const store::Store& store, const Scheduler& scheduler, ObjectFilter filter,
-                       Rendering rendering) {
-  const Kind& kind = filter.kind();
-  std::vector<store::ObjectPtr> objects =
-      store.list(kind.group, kind.kind,
-                 filter.ns() ? std::optional<std::string_view>(*filter.ns()) : std::nullopt);
+                       Rendering rendering, const Request& request) {
+  const ListOptions options = ListOptions::of(request, store.revision());
+  Snapshot snapshot = take_snapshot(store, filter, options);
+  return list_response(std::move(snapshot), options.limit, std::move(filter), std::move(rendering),
+                       scheduler.now());
+}
+
+Response list_response(Snapshot snapshot, std::size_t limit, ObjectFilter filter,
+                       Rendering rendering, Time now) {
   const Form form = rendering.wanted.form;
   const auto make =
       [&]<typename Stream>(std::type_identity<Stream>) -> std::unique_ptr<BodyStream> {
-    return std::make_unique<Stream>(std::move(objects), store.revision(), std::move(filter),
-                                    std::move(rendering), scheduler.now());
+    return std::make_unique<Stream>(std::move(snapshot), limit, std::move(filter),
+                                    std::move(rendering), now);
   };
   Response response;
   switch (form) {

@@ -17,6 +17,7 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> query;  // decoded
   std::string accept;
   std::string content_type;
+  std::string user_agent;
   std::string body;
 
   // The first value of a query parameter, or nothing if it was not given.
@@ -55,6 +56,8 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
   std::unique_ptr<BodyStream> stream;  // instead of `body`
+  // Of a stream that goes on for as long as the client stays: sent as it comes, headers first.
+  bool live = false;
 };
 
 // Called exactly once, on the loop thread, at once or later.

@@ -1,6 +1,7 @@
 #include "api/rest/negotiation.h"
 
 #include <algorithm>
+#include <set>
 
 #include "api/kinds/errors.h"
 #include "api/kinds/yaml.h"
@@ -84,6 +85,50 @@ bool choose(const MediaType& media, Wanted& wanted) {
   return media.type == "application/json" || media.type == "application/*" || media.type == "*/*";
 }
 
+// Follows a parser to see keys that come twice in one object.
+class DuplicateKeys {
+ public:
+  using Json = nlohmann::json;
+
+  explicit DuplicateKeys(std::vector<std::string>& found) : found_(found) {}
+
+  void see(Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::key) {
+      Open& object = open_.back();
+      object.key = parsed.get_ref<const std::string&>();
+      if (!object.keys.insert(object.key).second) found_.push_back(path());
+      return;
+    }
+    if (event == Event::object_end || event == Event::array_end) {
+      open_.pop_back();
+      return;
+    }
+    if (!open_.empty() && open_.back().is_list) ++open_.back().items;
+    if (event != Event::value) open_.push_back({event == Event::array_start});
+  }
+
+ private:
+  struct Open {
+    bool is_list;
+    std::size_t items = 0;
+    std::string key = {};
+    std::set<std::string> keys = {};
+  };
+
+  std::string path() const {
+    std::string text;
+    for (const Open& place : open_) {
+      text += place.is_list ? "[" + std::to_string(place.items - 1) + "]"
+                            : (text.empty() ? "" : ".") + place.key;
+    }
+    return text;
+  }
+
+  std::vector<std::string>& found_;
+  std::vector<Open> open_;
+};
+
 // Everything after this recurses, so depth is checked on the text.
 void check_depth(std::string_view json) {
   int depth = 0;
@@ -109,12 +154,22 @@ Wanted negotiate(std::string_view accept) {
   Wanted wanted;
   bool chosen = false;
   split(accept, ',', [&](std::string_view part) {
-    if (!chosen) chosen = choose(parse_media_type(part), wanted);
+    const MediaType media = parse_media_type(part);
+    // "text/html, */*" is a browser: a person.
+    const bool program = media.type.starts_with("application/") && !media.type.ends_with("/*") &&
+                         !media.type.starts_with("application/xhtml");
+    if (program || (!chosen && media.type == "text/plain")) wanted.any = false;
+    if (!chosen) chosen = choose(media, wanted);
   });
   return wanted;
 }
 
-nlohmann::json parse_body(std::string_view content_type, std::string_view body) {
+std::string media_type(std::string_view content_type) {
+  return parse_media_type(content_type).type;
+}
+
+nlohmann::json parse_body(std::string_view content_type, std::string_view body,
+                          std::vector<std::string>* duplicates) {
   const std::string type = parse_media_type(content_type).type;
   if (trim(body).empty()) throw ApiError(400, "BadRequest", "the request has no body");
   const bool yaml = type == "application/yaml" || type == "application/x-yaml" ||
@@ -126,13 +181,19 @@ nlohmann::json parse_body(std::string_view content_type, std::string_view body) 
     throw ApiError(
         415, "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        "application/json, application/yaml");
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf");
   }
   const auto first = body.find_first_not_of(" \t\r\n");
   const bool looks_like_json = first != body.npos && (body[first] == '{' || body[first] == '[');
   if (yaml || (open && !looks_like_json)) return parse_yaml(body);
   check_depth(body);
-  return nlohmann::json::parse(body);
+  if (!duplicates) return nlohmann::json::parse(body);
+  DuplicateKeys keys(*duplicates);
+  return nlohmann::json::parse(
+      body, [&](int, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+        keys.see(event, parsed);
+        return true;
+      });
 }
 
 }  // namespace virtset::api

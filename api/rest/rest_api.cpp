@@ -1,5 +1,7 @@
 #include "api/rest/rest_api.h"
 
+#include <algorithm>
+
 #include "api/rest/discovery.h"
 #include "api/rest/list.h"
 #include "api/rest/status.h"
@@ -27,32 +29,49 @@ Response plain(const std::string& text) {
   return response;
 }
 
-// gnostic's Document with nothing but swagger "2.0": enough for every kubectl to leave validation
-// to us (fieldValidation), and all it needs for lists.
-Response openapi_v2(const Request& request) {
-  Response response;
-  if (request.accept.find("protobuf") != std::string::npos) {
-    response.content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-    response.body =
-        "\x0a\x03"
-        "2.0";
-  } else {
-    response.body =
-        R"({"swagger":"2.0","info":{"title":"virtset","version":"v1"},"paths":{},"definitions":{}})";
-  }
-  return response;
-}
-
 constexpr const char* welcome =
     "This is virtset, which keeps sets of virtual machines running on this host.\n"
     "\n"
     "  /apis/kubevirt.io/v1/virtualmachineinstancereplicasets   the sets\n"
     "  /apis/kubevirt.io/v1/virtualmachineinstances             the virtual machines\n"
     "  /api/v1/events                                           what happened\n"
+    "  /api/v1/nodes                                            this host\n"
+    "  /apis, /openapi/v3                                       all that there is, for programs\n"
     "\n"
-    "Ask with 'Accept: text/plain' for a table, 'Accept: application/yaml' for YAML, or point "
-    "kubectl\n"
-    "at the kubeconfig that virtsetd has written.\n";
+    "curl -H 'Accept: text/plain' shows tables, and with ?watch=1 each change as a line;\n"
+    "'Accept: application/yaml' gives YAML. kubectl works with the kubeconfig that virtsetd has\n"
+    "written. docs/api.md is a tour.\n";
+
+// People get a text, programs what Kubernetes gives them.
+Response front_page(const Kinds& kinds, const Request& request) {
+  const Wanted wanted = negotiate(request.accept);
+  if (wanted.any || wanted.form == Form::text) return plain(welcome);
+  std::vector<std::string> paths = {"/api",        "/api/v1",     "/apis",   "/healthz", "/livez",
+                                    "/openapi/v2", "/openapi/v3", "/readyz", "/version"};
+  for (const Kind& kind : kinds.all()) {
+    if (kind.group.empty()) continue;
+    paths.push_back("/apis/" + kind.group);
+    for (const std::string& version : kind.versions) {
+      paths.push_back("/apis/" + kind.api_version(version));
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  return respond_with(wanted, {{"paths", paths}}, 200);
+}
+
+// What a request to a resource is, in the words of discovery.
+std::string verb_of(const Request& request, bool collection) {
+  if (request.method == "GET") {
+    if (!collection) return "get";
+    return request.flag("watch") ? "watch" : "list";
+  }
+  if (request.method == "POST") return collection ? "create" : "";
+  if (request.method == "DELETE") return collection ? "deletecollection" : "delete";
+  if (collection) return "";
+  if (request.method == "PUT") return "update";
+  return request.method == "PATCH" ? "patch" : "";
+}
 
 }  // namespace
 
@@ -74,7 +93,7 @@ bool RestApi::handle_meta(const Request& request, const std::vector<std::string>
   const std::string first = segments.empty() ? "" : segments[0];
   std::optional<Response> response;
   if (segments.empty()) {
-    response = plain(welcome);
+    response = front_page(kinds_, request);
   } else if (segments.size() == 1 &&
              (first == "healthz" || first == "readyz" || first == "livez")) {
     response = plain("ok");
@@ -87,8 +106,8 @@ bool RestApi::handle_meta(const Request& request, const std::vector<std::string>
     Response version;
     version.body = version_document().dump();
     response = std::move(version);
-  } else if (segments.size() == 2 && first == "openapi" && segments[1] == "v2") {
-    response = openapi_v2(request);
+  } else if (first == "openapi") {
+    response = openapi_.respond(request, segments);
   } else {
     response = discovery_response(kinds_, request, segments);
   }
@@ -100,61 +119,59 @@ bool RestApi::handle_meta(const Request& request, const std::vector<std::string>
 
 void RestApi::handle_resource(const ResourcePath& path, const Request& request,
                               const Respond& respond) {
-  if (path.name.empty()) {
-    handle_collection(path, request, respond);
-    return;
-  }
   const WriteContext context{store_, scheduler_, path, request, respond};
-  if (path.subresource == "scale" && path.kind->scale) {
-    if (request.method == "GET") {
-      respond(read_scale(context));
-    } else if (request.method == "PUT") {
-      replace_scale(context);
-    } else if (request.method == "PATCH") {
-      patch_scale(context);
-    } else {
-      throw method_not_allowed();
-    }
-    return;
-  }
+  const bool scale = path.subresource == "scale" && path.kind->scale;
   const bool status = path.subresource == "status" && path.kind->has_status;
-  if (!path.subresource.empty() && !status) throw no_such_path();
-  handle_object(path, request, respond);
+  if (!path.subresource.empty() && !scale && !status) throw no_such_path();
+  const std::string verb = verb_of(request, path.name.empty());
+  if (verb.empty() || !path.kind->allows(verb) || (!path.subresource.empty() && verb == "delete")) {
+    throw method_not_allowed();
+  }
+  if (path.name.empty()) {
+    handle_collection(context, verb);
+  } else if (scale) {
+    handle_scale(context, verb);
+  } else if (verb == "get") {
+    respond(read(path, request));
+  } else if (verb == "update") {
+    replace_object(context);
+  } else if (verb == "patch") {
+    patch_object(context);
+  } else {
+    delete_object(context);
+  }
 }
 
-void RestApi::handle_collection(const ResourcePath& path, const Request& request,
-                                const Respond& respond) {
-  if (request.method == "POST") {
-    if (path.kind->namespaced && !path.ns) {
-      throw bad_request("the path must name a namespace: …/namespaces/{namespace}/" +
-                        path.kind->plural);
-    }
-    create_object({store_, scheduler_, path, request, respond});
+void RestApi::handle_scale(const WriteContext& context, const std::string& verb) {
+  if (verb == "get") {
+    context.respond(read_scale(context));
+  } else if (verb == "update") {
+    replace_scale(context);
+  } else {
+    patch_scale(context);
+  }
+}
+
+void RestApi::handle_collection(const WriteContext& context, const std::string& verb) {
+  const auto& [store, scheduler, path, request, respond] = context;
+  if (path.kind->namespaced && !path.ns && (verb == "create" || verb == "deletecollection")) {
+    throw bad_request("the path must name a namespace: …/namespaces/{namespace}/" +
+                      path.kind->plural);
+  }
+  if (verb == "create") {
+    path.kind->stored ? create_object(context) : answer_request(context);
     return;
   }
-  if (request.method != "GET") throw method_not_allowed();
+  if (verb == "deletecollection") {
+    delete_collection(context);
+    return;
+  }
   ObjectFilter filter(*path.kind, path.ns, request);
   Rendering rendering = Rendering::of(request, *path.kind, path.version);
-  if (request.flag("watch")) {
+  if (verb == "watch") {
     respond(watch_response(store_, scheduler_, std::move(filter), std::move(rendering), request));
   } else {
-    respond(list_response(store_, scheduler_, std::move(filter), std::move(rendering)));
-  }
-}
-
-void RestApi::handle_object(const ResourcePath& path, const Request& request,
-                            const Respond& respond) {
-  const WriteContext context{store_, scheduler_, path, request, respond};
-  if (request.method == "GET") {
-    respond(read(path, request));
-  } else if (request.method == "PUT") {
-    replace_object(context);
-  } else if (request.method == "PATCH") {
-    patch_object(context);
-  } else if (request.method == "DELETE" && path.subresource.empty()) {
-    delete_object(context);
-  } else {
-    throw method_not_allowed();
+    respond(list_response(store_, scheduler_, std::move(filter), std::move(rendering), request));
   }
 }
 

@@ -7,8 +7,10 @@
 
 #include "api/kinds/kind.h"
 #include "api/rest/message.h"
+#include "api/rest/openapi.h"
 #include "api/rest/resource_path.h"
 #include "api/rest/scheduler.h"
+#include "api/rest/writes.h"
 #include "store/store.h"
 
 namespace virtset::api {
@@ -17,7 +19,7 @@ class RestApi {
  public:
   // All must outlive it.
   RestApi(store::Store& store, const Kinds& kinds, Scheduler& scheduler)
-      : store_(store), kinds_(kinds), scheduler_(scheduler) {}
+      : store_(store), kinds_(kinds), scheduler_(scheduler), openapi_(kinds) {}
 
   // Answers now or when the change is durable. Never throws.
   void handle(const Request& request, const Respond& respond);
@@ -26,13 +28,14 @@ class RestApi {
   bool handle_meta(const Request& request, const std::vector<std::string>& segments,
                    const Respond& respond);
   void handle_resource(const ResourcePath& path, const Request& request, const Respond& respond);
-  void handle_collection(const ResourcePath& path, const Request& request, const Respond& respond);
-  void handle_object(const ResourcePath& path, const Request& request, const Respond& respond);
+  void handle_collection(const WriteContext& context, const std::string& verb);
+  void handle_scale(const WriteContext& context, const std::string& verb);
   Response read(const ResourcePath& path, const Request& request);
 
   store::Store& store_;
   const Kinds& kinds_;
   Scheduler& scheduler_;
+  OpenApi openapi_;
 };
 
 }  // namespace virtset::api

@@ -55,13 +55,9 @@ std::int64_t wanted_replicas(const Kind& kind, const std::string& name, const Js
 void change_scale(const WriteContext& context, std::function<Json(const Json& scale)> next) {
   const ResourcePath path = context.path;
   const FieldValidation validation = field_validation(context.request);
-  auto pending = std::make_shared<PendingWrite>(
-      PendingWrite{Rendering::of(context.request, *path.kind, path.version),
-                   context.request,
-                   context.respond,
-                   context.scheduler,
-                   {}});
-  auto mutate = [path, validation, next](const store::Object* current) {
+  auto pending = pend(context);
+  const Writer who = writer(context.request, path);
+  auto mutate = [path, validation, next, who, pending](const store::Object* current) {
     if (!current) throw not_found(*path.kind, path.name);
     const std::shared_ptr<const Json> old = current->document();
     const Json scale = next(to_scale(*path.kind, *current));
@@ -77,7 +73,10 @@ void change_scale(const WriteContext& context, std::function<Json(const Json& sc
         changed == *old) {
       return Mutation::nothing();
     }
-    return Mutation::put(admit_change(*path.kind, *old, changed, Part::all, validation).object);
+    Json admitted =
+        admit_change(*path.kind, *old, std::move(changed), Part::all, validation).object;
+    record_update(*path.kind, *old, admitted, who, pending->scheduler.now());
+    return Mutation::put(std::move(admitted));
   };
   const auto answer = [pending, path](const store::Object& object) {
     return respond_with(pending->rendering.wanted, to_scale(*path.kind, object), 200);
@@ -100,7 +99,7 @@ void replace_scale(const WriteContext& context) {
 }
 
 void patch_scale(const WriteContext& context) {
-  change_scale(context, read_patch(context.request));
+  change_scale(context, read_patch(*context.path.kind, context.request));
 }
 
 }  // namespace virtset::api

@@ -47,6 +47,7 @@ Json to_status(const ApiError& error) {
   Json status{{"kind", "Status"},    {"apiVersion", "v1"},      {"metadata", Json::object()},
               {"status", "Failure"}, {"message", error.what()}, {"reason", error.reason()},
               {"code", error.code()}};
+  if (!error.continue_token.empty()) status["metadata"]["continue"] = error.continue_token;
   Json details = Json::object();
   if (error.subject) {
     details["name"] = error.subject->name;
@@ -93,7 +94,8 @@ Response to_response(const ApiError& error, const Request& request) {
   if (error.retry_after_seconds > 0) {
     response.headers.emplace_back("retry-after", std::to_string(error.retry_after_seconds));
   }
-  switch (negotiate(request.accept).form) {
+  const Wanted wanted = negotiate(request.accept);
+  switch (wanted.any ? Form::text : wanted.form) {
     case Form::text:
       response.content_type = "text/plain; charset=utf-8";
       response.body = std::string(error.what()) + "\n";

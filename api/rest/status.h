@@ -24,7 +24,8 @@ nlohmann::json to_status(const ApiError& error);
 // what nobody expected 500.
 ApiError to_api_error(const std::exception_ptr& error);
 
-// The answer. A client that asked for text/plain gets the message as a line.
+// The answer. A client that asked for text/plain, or for nothing in particular as curl does, gets
+// the message as a line.
 Response to_response(const ApiError& error, const Request& request);
 
 }  // namespace virtset::api

@@ -71,41 +71,59 @@ Json table_row(const Kind& kind, const Json& object, RowObject include, Time now
   return row;
 }
 
-TextTable::TextTable(const Kind& kind, bool wide, bool with_namespace)
-    : kind_(kind), wide_(wide), with_namespace_(with_namespace) {
+TextTable::TextTable(const Kind& kind, bool wide, bool with_namespace,
+                     const std::string& first_column)
+    : kind_(kind),
+      wide_(wide),
+      with_namespace_(with_namespace),
+      with_first_(!first_column.empty()) {
   std::vector<std::string> header;
+  if (with_first_) header.push_back(first_column);
   if (with_namespace_) header.emplace_back("NAMESPACE");
   for (const Column& column : kind.columns) {
     if (wide_ || column.priority == 0) header.push_back(upper(column.name));
   }
+  widths_.resize(header.size());
+  widen(header);
   rows_.push_back(std::move(header));
 }
 
-void TextTable::add(const Json& object, Time now) {
+void TextTable::add(const Json& object, Time now, const std::string& first) {
   std::vector<std::string> row;
+  if (with_first_) row.push_back(first);
   if (with_namespace_) row.push_back(text(member(object, "metadata", "namespace")));
   const std::vector<Json> cells = table_cells(kind_, object, now);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (wide_ || kind_.columns[i].priority == 0) row.push_back(shown(cells[i]));
   }
+  widen(row);
   rows_.push_back(std::move(row));
 }
 
-std::string TextTable::to_string() const {
+void TextTable::widen(const std::vector<std::string>& row) {
+  for (std::size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], row[i].size());
+}
+
+std::string TextTable::line(const std::vector<std::string>& row) const {
   // kubectl: three spaces between columns.
   constexpr std::size_t padding = 3;
-  std::vector<std::size_t> widths(rows_.front().size());
-  for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
   std::string text;
-  for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      text += row[i];
-      if (i + 1 < row.size()) text.append(widths[i] + padding - row[i].size(), ' ');
-    }
-    text += '\n';
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    text += row[i];
+    if (i + 1 < row.size()) text.append(widths_[i] + padding - row[i].size(), ' ');
   }
+  return text + "\n";
+}
+
+std::string TextTable::to_string() const {
+  std::string text;
+  for (const auto& row : rows_) text += line(row);
+  return text;
+}
+
+std::string TextTable::take_lines() {
+  std::string text = to_string();
+  rows_.clear();
   return text;
 }
 

@@ -25,18 +25,28 @@ nlohmann::json table_row(const Kind& kind, const nlohmann::json& object, RowObje
 // Lines of text with columns as wide as their widest cell, as kubectl prints them.
 class TextTable {
  public:
-  // `wide` shows columns of lower priority too, `with_namespace` puts the namespace first.
-  TextTable(const Kind& kind, bool wide, bool with_namespace);
+  // `wide` shows columns of lower priority too, `with_namespace` puts the namespace first; before
+  // it comes what `first_column` names, if that is not empty.
+  TextTable(const Kind& kind, bool wide, bool with_namespace, const std::string& first_column = "");
 
-  void add(const nlohmann::json& object, Time now);
+  // `first` is the cell of the first column, where there is one.
+  void add(const nlohmann::json& object, Time now, const std::string& first = "");
   bool empty() const { return rows_.size() == 1; }
   std::string to_string() const;
+  // The lines that have been added since this was called last, the header before the first; for
+  // tables that never end. Columns only ever become wider.
+  std::string take_lines();
 
  private:
+  void widen(const std::vector<std::string>& row);
+  std::string line(const std::vector<std::string>& row) const;
+
   const Kind& kind_;
   bool wide_;
   bool with_namespace_;
+  bool with_first_;
   std::vector<std::vector<std::string>> rows_;  // the first is the header
+  std::vector<std::size_t> widths_;
 };
 
 }  // namespace virtset::api

@@ -1,8 +1,10 @@
 #include "api/rest/watch.h"
 
-#include <charconv>
+#include <optional>
 #include <random>
 
+#include "api/kinds/json_access.h"
+#include "api/rest/list_options.h"
 #include "api/rest/status.h"
 
 namespace virtset::api {
@@ -18,15 +20,6 @@ constexpr seconds bookmark_interval{60};
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::int64_t number(std::string_view text, const char* what) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw bad_request(std::string(what) + " must be a number, not \"" + std::string(text) + "\"");
-  }
-  return value;
 }
 
 // Kubernetes: without timeoutSeconds a watch ends after 30 to 60 minutes, so that not all end at
@@ -47,7 +40,7 @@ struct Options {
 Options read_options(const Request& request) {
   Options options;
   const auto version = request.parameter("resourceVersion").value_or("");
-  options.since = version.empty() ? 0 : number(version, "resourceVersion");
+  options.since = version.empty() ? 0 : read_number(version, "resourceVersion");
   options.initial_objects = options.since == 0;
   options.bookmarks = request.flag("allowWatchBookmarks");
   if (request.flag("sendInitialEvents")) {
@@ -62,7 +55,7 @@ Options read_options(const Request& request) {
     options.bookmark_after_initial = options.bookmarks;
   }
   const auto timeout = request.parameter("timeoutSeconds").value_or("");
-  options.timeout = timeout.empty() ? seconds(0) : seconds(number(timeout, "timeoutSeconds"));
+  options.timeout = timeout.empty() ? seconds(0) : seconds(read_number(timeout, "timeoutSeconds"));
   if (options.timeout == seconds(0)) options.timeout = random_timeout();
   return options;
 }
@@ -78,10 +71,7 @@ class WatchStream final : public BodyStream {
         options_(options),
         position_(options.initial_objects ? store.revision() : options.since) {
     if (options_.initial_objects) {
-      const Kind& kind = filter_.kind();
-      initial_ =
-          store_.list(kind.group, kind.kind,
-                      filter_.ns() ? std::optional<std::string_view>(*filter_.ns()) : std::nullopt);
+      initial_ = list_objects(store_, filter_);
     }
     subscription_ = store_.feed().subscribe([this](const store::Change& change) {
       const store::Key& key = change.object->key();
@@ -177,6 +167,10 @@ class WatchStream final : public BodyStream {
   }
 
   void send_object(const char* type, const store::Object& object, std::string& out) {
+    if (rendering_.wanted.form == Form::text) {
+      send_line(type, object, out);
+      return;
+    }
     if (rendering_.wanted.form == Form::table) {
       Json table = rendering_.table(object, scheduler_.now());
       if (columns_sent_) table["columnDefinitions"] = nullptr;
@@ -185,6 +179,14 @@ class WatchStream final : public BodyStream {
       return;
     }
     out += std::string("{\"type\":\"") + type + "\",\"object\":" + rendering_.text(object) + "}\n";
+  }
+
+  // For people: a line per change, under a header.
+  void send_line(const char* type, const store::Object& object, std::string& out) {
+    const bool all_namespaces = rendering_.kind.namespaced && !filter_.ns();
+    if (!lines_) lines_.emplace(rendering_.kind, rendering_.wide, all_namespaces, "EVENT");
+    lines_->add(*object.document(), scheduler_.now(), type);
+    out += lines_->take_lines();
   }
 
   // The last state that matched, with the revision of the change that ended it.
@@ -215,7 +217,12 @@ class WatchStream final : public BodyStream {
     send("BOOKMARK", object, out);
   }
 
-  static void send(const char* type, const Json& object, std::string& out) {
+  void send(const char* type, const Json& object, std::string& out) const {
+    if (rendering_.wanted.form == Form::text) {
+      // Bookmarks tell people nothing.
+      if (type == std::string_view("ERROR")) out += text(member(object, "message")) + "\n";
+      return;
+    }
     out += std::string("{\"type\":\"") + type + "\",\"object\":" + dump(object) + "}\n";
   }
 
@@ -228,6 +235,7 @@ class WatchStream final : public BodyStream {
   std::vector<store::ObjectPtr> initial_;
   std::size_t next_initial_ = 0;
   bool columns_sent_ = false;
+  std::optional<TextTable> lines_;
   bool waiting_ = false;
   bool timed_out_ = false;
   bool bookmark_due_ = false;
@@ -248,6 +256,8 @@ Response watch_response(store::Store& store, Scheduler& scheduler, ObjectFilter 
                   std::to_string(store.revision()) + ")");
   }
   Response response;
+  response.live = true;
+  if (rendering.wanted.form == Form::text) response.content_type = "text/plain; charset=utf-8";
   response.stream = std::make_unique<WatchStream>(store, scheduler, std::move(filter),
                                                   std::move(rendering), options);
   return response;

@@ -1,12 +1,16 @@
 #include "api/rest/write_support.h"
 
+#include "api/rest/protobuf.h"
 #include "api/rest/status.h"
+#include "api/rest/strategic_merge.h"
 
 namespace virtset::api {
 
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr const char* apply_type = "application/apply-patch+yaml";
 
 void add_warnings(Response& response, const std::vector<std::string>& warnings) {
   constexpr std::size_t most = 50;
@@ -26,8 +30,38 @@ FieldValidation field_validation(const Request& request) {
   const auto value = request.parameter("fieldValidation").value_or("");
   if (value == "Ignore") return FieldValidation::ignore;
   if (value == "Warn") return FieldValidation::warn;
+  if (value.empty() && request.method == "PATCH") return FieldValidation::warn;
   if (value.empty() || value == "Strict") return FieldValidation::strict;
   throw bad_request("fieldValidation must be Ignore, Warn or Strict");
+}
+
+Writer writer(const Request& request, const ResourcePath& path) {
+  constexpr std::size_t longest = 128;
+  std::string manager(request.parameter("fieldManager").value_or(""));
+  const auto refuse = [](const std::string& why) {
+    ApiError error(422, "Invalid", "fieldManager: " + why);
+    error.causes = {{FieldError::Reason::invalid, "fieldManager", why}};
+    throw error;
+  };
+  if (manager.size() > longest) refuse("Too long: may not be more than 128 bytes");
+  for (const char c : manager) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      refuse("Invalid value: should only contain printable characters");
+    }
+  }
+  if (manager.empty() && is_apply(request)) {
+    ApiError error(422, "Invalid",
+                   "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is "
+                   "required for apply patch");
+    error.causes = {{FieldError::Reason::required, "fieldManager",
+                     "Required value: is required for apply patch"}};
+    throw error;
+  }
+  if (manager.empty()) {
+    manager = request.user_agent.substr(0, std::min(longest, request.user_agent.find('/')));
+  }
+  if (manager.empty()) manager = "unknown";
+  return {manager, path.kind->api_version(path.version), path.subresource};
 }
 
 bool is_dry_run(const Request& request) {
@@ -37,8 +71,50 @@ bool is_dry_run(const Request& request) {
   return true;
 }
 
-std::function<Json(const Json&)> read_patch(const Request& request) {
-  const std::string type = request.content_type.substr(0, request.content_type.find(';'));
+Json read_body(const Request& request, const Schema& schema, std::vector<std::string>& warnings) {
+  if (media_type(request.content_type) == protobuf_type) {
+    return decode_protobuf(request.body, schema);
+  }
+  std::vector<std::string> duplicates;
+  Json body = parse_body(request.content_type, request.body, &duplicates);
+  if (duplicates.empty()) return body;
+  const FieldValidation validation = field_validation(request);
+  std::string all;
+  for (const std::string& path : duplicates) {
+    const std::string what = "duplicate field \"" + path + "\"";
+    all += (all.empty() ? "" : ", ") + what;
+    if (validation == FieldValidation::warn) warnings.push_back(what);
+  }
+  if (validation == FieldValidation::strict) throw bad_request("strict decoding error: " + all);
+  return body;
+}
+
+bool is_apply(const Request& request) {
+  return request.method == "PATCH" && media_type(request.content_type) == apply_type;
+}
+
+namespace {
+
+std::function<Json(const Json&)> read_json_patch(const Request& request) {
+  const Json patch = parse_body(request.content_type, request.body);
+  constexpr std::size_t most_operations = 10'000;
+  if (!patch.is_array() || patch.size() > most_operations) {
+    throw bad_request("a JSON patch must be a list of at most 10000 operations");
+  }
+  return [patch](const Json& document) {
+    try {
+      return document.patch(patch);
+    } catch (const Json::exception& error) {
+      throw ApiError(422, "Invalid", std::string("the patch cannot be applied: ") + error.what());
+    }
+  };
+}
+
+}  // namespace
+
+std::function<Json(const Json&)> read_patch(const Kind& kind, const Request& request) {
+  const std::string type = media_type(request.content_type);
+  if (type == "application/json-patch+json") return read_json_patch(request);
   if (type == "application/merge-patch+json") {
     return [patch = parse_body(type, request.body)](const Json& document) {
       Json result = document;
@@ -46,23 +122,26 @@ std::function<Json(const Json&)> read_patch(const Request& request) {
       return result;
     };
   }
-  if (type == "application/json-patch+json") {
-    const Json patch = parse_body(type, request.body);
-    constexpr std::size_t most_operations = 10'000;
-    if (!patch.is_array() || patch.size() > most_operations) {
-      throw bad_request("a JSON patch must be a list of at most 10000 operations");
-    }
-    return [patch](const Json& document) {
-      try {
-        return document.patch(patch);
-      } catch (const Json::exception& error) {
-        throw ApiError(422, "Invalid", std::string("the patch cannot be applied: ") + error.what());
-      }
+  if (type == "application/strategic-merge-patch+json" && kind.is_built_in()) {
+    return [patch = parse_body(type, request.body), &kind](const Json& document) {
+      return strategic_merge(document, patch, *kind.schema);
     };
   }
-  throw ApiError(415, "UnsupportedMediaType",
-                 "the body of the request was in an unknown format - accepted media types include: "
-                 "application/json-patch+json, application/merge-patch+json");
+  throw ApiError(
+      415, "UnsupportedMediaType",
+      "the body of the request was in an unknown format - accepted media types include: "
+      "application/json-patch+json, application/merge-patch+json, " +
+          std::string(kind.is_built_in() ? "application/strategic-merge-patch+json, " : "") +
+          apply_type);
+}
+
+std::shared_ptr<PendingWrite> pend(const WriteContext& context) {
+  return std::make_shared<PendingWrite>(
+      PendingWrite{Rendering::of(context.request, *context.path.kind, context.path.version),
+                   context.request,
+                   context.respond,
+                   context.scheduler,
+                   {}});
 }
 
 void run_write(const WriteContext& context, const store::Key& key,

@@ -1,4 +1,4 @@
-// The verbs that change objects: create, replace, patch, delete, and scale.
+// The verbs that change objects: create, replace, patch, apply, delete, and scale.
 //
 // Each decides inside Store::write, looking at the object as it is, and answers when that is
 // durable.
@@ -26,6 +26,10 @@ void create_object(const WriteContext& context);
 void replace_object(const WriteContext& context);
 void patch_object(const WriteContext& context);
 void delete_object(const WriteContext& context);
+// All of a collection that the request's selectors match. Answers with the list of them.
+void delete_collection(const WriteContext& context);
+// A kind whose objects are requests: answers, and stores nothing.
+void answer_request(const WriteContext& context);
 
 // autoscaling/v1 Scale.
 Response read_scale(const WriteContext& context);

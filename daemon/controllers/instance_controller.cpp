@@ -51,6 +51,8 @@ void InstanceController::start() {
     take_in(*it->second);
     queue_.add(it->second->key());
   }
+  const auto node = parts_.store.get({api::core_group, api::node_kind, "", options_.node_name});
+  if (node) node_changed(*node, true);
 }
 
 // What an instance had when an earlier run of the daemon ended is still its own.
@@ -100,6 +102,10 @@ InstanceController::Runtime& InstanceController::runtime_of(const store::Object&
 
 void InstanceController::observe(const store::Change& change) {
   const store::Key& key = change.object->key();
+  if (key.kind == api::node_kind && key.group == api::core_group) {
+    node_changed(*change.object, change.type != store::Change::Type::deleted);
+    return;
+  }
   if (key.group != api::kubevirt_group) return;
   if (key.kind == api::replica_set_kind) {
     slots_.limit_changed(change.object->uid());
@@ -121,6 +127,17 @@ void InstanceController::observe(const store::Change& change) {
   }
   if (runtime.deleting) *runtime.abandoned = true;
   queue_.add(key);
+}
+
+// Noted here, because every instance that is started asks.
+void InstanceController::node_changed(const store::Object& node, bool exists) {
+  if (node.key().name != options_.node_name) return;
+  const bool cordoned =
+      exists && api::truth(api::member(*node.document(), "spec", "unschedulable"));
+  if (cordoned == std::exchange(cordoned_, cordoned) || cordoned) return;
+  for (const auto& [key, runtime] : runtimes_) {
+    if (runtime.phase == Phase::pending) queue_.add(key);
+  }
 }
 
 void InstanceController::forget(const store::Key& key) {

@@ -1,7 +1,7 @@
 // Runs virtual machine instances: Pending -> Scheduling -> Scheduled -> Running -> Succeeded |
 // Failed, and deletion backwards. Loop thread only.
 //
-//   Pending     it has no slot yet: its set is at count, or the host is full
+//   Pending     it has no slot yet: its set is at count, the host is full, or the node is cordoned
 //   Scheduling  its images are being got
 //   Scheduled   its disks and addresses are there; this is durable before its domain is started
 //   Running     its domain is there
@@ -139,12 +139,14 @@ class InstanceController final : public Controller {
   Runtime& runtime_of(const store::Object& object);
   void forget(const store::Key& key);
   void take_in(const store::Object& object);
+  void node_changed(const store::Object& node, bool exists);
 
   void await_word(const Look& look);
 
   // instance_start.cpp: towards a domain.
   void go_forward(Look& look);
   void prepare_and_start(Look& look);
+  bool may_leave_pending(Look& look);
   bool has_slot(Look& look, const api::InstanceSpec& spec);
   bool may_try_again(Look& look);
   std::optional<std::int64_t> limit_of_set(const store::Json& instance) const;
@@ -186,6 +188,7 @@ class InstanceController final : public Controller {
   Slots slots_;
   Turns turns_;
   store::KeyMap<Runtime> runtimes_;
+  bool cordoned_ = false;  // the node is
   // Manifests may ask for one UUID several times, although only one of them can have it.
   std::set<std::pair<std::string, store::Key>> by_uuid_;
 };

@@ -36,6 +36,12 @@ class Abandoned : public std::runtime_error {
   Abandoned() : std::runtime_error("the instance is being deleted") {}
 };
 
+// What kept it Pending does so no more.
+void enter_scheduling(Json& status, api::Time now) {
+  api::enter_phase(status, Phase::scheduling, now);
+  api::remove_condition(status, "PodScheduled");
+}
+
 ImagePuller::Wanted wanted_image(const api::ContainerDiskSource& source) {
   return {source.image, images::parse_pull_policy(source.pull_policy, source.image), source.path};
 }
@@ -78,7 +84,7 @@ void InstanceController::prepare_and_start(Look& look) {
   // A start whose outcome is not known yet must not be ordered again.
   if (parts_.domains.generation() < look.runtime.believe_from) return;
   // From here on it is known that there is no domain.
-  if (!may_try_again(look)) return;
+  if (!may_leave_pending(look) || !may_try_again(look)) return;
   const api::InstanceSpec spec = look.spec();
   if (!has_slot(look, spec) || !has_images(look, spec) || !has_addresses(look, spec)) return;
   if (!turns_.take(look.key)) return;
@@ -90,6 +96,17 @@ void InstanceController::prepare_and_start(Look& look) {
     return;
   }
   order_start(look, spec);
+}
+
+// Kubernetes: cordoning keeps new ones from being scheduled; those that are go on.
+bool InstanceController::may_leave_pending(Look& look) {
+  if (!cordoned_ || look.phase() != Phase::pending) return true;
+  report_waiting(
+      look,
+      {"PodScheduled", false, "Unschedulable",
+       "the node is cordoned (kubectl uncordon " + options_.node_name + " lets it start)"},
+      true);
+  return false;
 }
 
 bool InstanceController::may_try_again(Look& look) {
@@ -140,7 +157,7 @@ bool InstanceController::has_images(Look& look, const api::InstanceSpec& spec) {
     Json status = look.status();
     if (answer.failure) {
       const auto& failure = *answer.failure;
-      api::enter_phase(status, Phase::scheduling, parts_.scheduler.now());
+      enter_scheduling(status, parts_.scheduler.now());
       status["startFailure"] = {{"consecutiveFailCount", failure.failures},
                                 {"retryAfterTimestamp", api::format_time(failure.retry_at)},
                                 {"image", source->image},
@@ -156,7 +173,7 @@ bool InstanceController::has_images(Look& look, const api::InstanceSpec& spec) {
       return false;
     }
     if (answer.takes_long && look.phase() == Phase::pending) {
-      api::enter_phase(status, Phase::scheduling, parts_.scheduler.now());
+      enter_scheduling(status, parts_.scheduler.now());
       record(look, EventType::normal, "Pulling", "Pulling image \"" + source->image + "\"");
       write_status(look, std::move(status));
       return false;

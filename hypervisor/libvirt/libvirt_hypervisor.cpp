@@ -1,5 +1,6 @@
 #include "hypervisor/libvirt/libvirt_hypervisor.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 
@@ -64,6 +65,11 @@ PauseReason pause_reason_of_state(int reason) {
     default:
       return PauseReason::other;
   }
+}
+
+// libvirt: 1000000 * major + 1000 * minor + release.
+std::string version_text(unsigned long number) {
+  return fmt::format("{}.{}.{}", number / 1'000'000, number / 1'000 % 1'000, number % 1'000);
 }
 
 NetworkState read_network(virNetworkPtr network) {
@@ -280,6 +286,21 @@ void LibvirtHypervisor::relist() {
     list_again_ = true;
   }
   changed_.notify_all();
+}
+
+Versions LibvirtHypervisor::versions() {
+  const Connection connection = this->connection();
+  unsigned long library = 0;
+  unsigned long driver = 0;
+  // Of the daemon's, not of the one that we are linked to.
+  check(virConnectGetLibVersion(connection.get(), &library), "asking for libvirt's version");
+  check(virConnectGetVersion(connection.get(), &driver), "asking for the hypervisor's version");
+  const char* type = virConnectGetType(connection.get());
+  if (!type) throw_last("asking what the hypervisor is");
+  std::string name = type;  // "QEMU"
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return {version_text(library), name, version_text(driver)};
 }
 
 Connection LibvirtHypervisor::connection() {

@@ -33,6 +33,7 @@ class LibvirtHypervisor final : public Hypervisor {
 
   void open(Observer observer) override;
   void relist() override;
+  Versions versions() override;
   void start(const hypervisor::Domain& domain) override;
   void shut_down(const std::string& uuid, Ask ask) override;
   void destroy(const std::string& uuid) override;

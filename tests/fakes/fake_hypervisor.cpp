@@ -39,6 +39,11 @@ void FakeHypervisor::relist() {
   if (connected_) observer_.connected(list());
 }
 
+hypervisor::Versions FakeHypervisor::versions() {
+  require_connection();
+  return runs;
+}
+
 std::vector<DomainInfo> FakeHypervisor::list() const {
   std::vector<DomainInfo> infos;
   for (const auto& [uuid, domain] : host_.domains) {

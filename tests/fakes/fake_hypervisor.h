@@ -43,6 +43,7 @@ class FakeHypervisor final : public hypervisor::Hypervisor {
 
   void open(hypervisor::Observer observer) override;
   void relist() override;
+  hypervisor::Versions versions() override;
   void start(const hypervisor::Domain& domain) override;
   void shut_down(const std::string& uuid, Ask ask) override;
   void destroy(const std::string& uuid) override;
@@ -53,6 +54,7 @@ class FakeHypervisor final : public hypervisor::Hypervisor {
   void disconnect(const std::string& why = "libvirt closed the connection");
   void connect();
   bool connected() const { return connected_; }
+  hypervisor::Versions runs{"9.0.0", "qemu", "7.2.0"};
   // The next starts are refused with this message; empty: none.
   std::string refuse_starts;
   // The next start comes through, but its caller only sees the connection break.

@@ -37,7 +37,22 @@ Json instance(const std::string& name) {
           {"spec", instance_spec()}};
 }
 
-World::World(Options options) : options_(std::move(options)) { boot(); }
+World::World(Options options) : options_(std::move(options)) {
+  host_state = {.host_name = "host",
+                .address = "192.0.2.7",
+                .architecture = "amd64",
+                .kernel = "6.1.0",
+                .os_image = "A Linux",
+                .machine_id = "m",
+                .system_uuid = "s",
+                .boot_id = "b",
+                .cpus = 4,
+                .memory = 8ull << 30,
+                .available_memory = 6ull << 30,
+                .disk = 100'000'000'000,
+                .disk_used_percent = 30};
+  boot();
+}
 
 World::~World() { crash(); }
 
@@ -51,18 +66,21 @@ void World::boot() {
   jobs = std::make_unique<ManualJobs>(scheduler);
   hypervisor = std::make_unique<FakeHypervisor>(host, installation);
   probes = std::make_unique<FakeProbes>(scheduler);
-  recorder = std::make_unique<EventRecorder>(*store, scheduler, "host");
+  recorder = std::make_unique<EventRecorder>(*store, scheduler, node_name);
   domains = std::make_unique<Domains>([this](const std::string& uuid) {
     instance_controller->domain_changed(uuid);
     static_cast<Strays&>(*controllers[1]).domain_changed(uuid);
   });
   network = std::make_unique<PodNetwork>(
       PodNetwork::Options{"vs0", "vs0", options_.network, installation}, *hypervisor, *jobs,
-      scheduler, [this] { instance_controller->surroundings_changed(); });
+      scheduler, [this] {
+        instance_controller->surroundings_changed();
+        node_controller->network_changed();
+      });
   auto instances = std::make_unique<InstanceController>(
       InstanceController::Parts{*store, scheduler, *jobs, *hypervisor, images, *network, *probes,
                                 *recorder, *domains, options_.guest_memory},
-      InstanceController::Options{.node_name = "host", .installation = installation});
+      InstanceController::Options{.node_name = node_name, .installation = installation});
   instance_controller = instances.get();
   controllers.push_back(std::move(instances));
   controllers.push_back(std::make_unique<Strays>(*store, scheduler, *jobs, *hypervisor, images,
@@ -76,6 +94,13 @@ void World::boot() {
       std::make_unique<GarbageCollector>(*store, scheduler, api::builtin_kinds()));
   controllers.push_back(
       std::make_unique<NamespaceController>(*store, scheduler, api::builtin_kinds()));
+  auto node = std::make_unique<NodeController>(
+      NodeController::Parts{*store, scheduler, *jobs, *hypervisor, *recorder, *domains, *network},
+      NodeController::Options{.node_name = node_name,
+                              .guest_memory = options_.guest_memory,
+                              .look_at_host = [this] { return host_state; }});
+  node_controller = node.get();
+  controllers.push_back(std::move(node));
   rest = std::make_unique<api::RestApi>(*store, api::builtin_kinds(), scheduler);
   subscription_ = store->feed().subscribe([this](const store::Change& change) {
     for (const auto& controller : controllers) controller->observe(change);
@@ -98,7 +123,9 @@ void World::observe_hypervisor() {
               const bool again = domains->synced();
               domains->on_connected(list);
               network->ensure();
-              if (!again) instance_controller->surroundings_changed();
+              if (again) return;
+              instance_controller->surroundings_changed();
+              node_controller->hypervisor_changed();
             });
           },
       .found =
@@ -110,6 +137,7 @@ void World::observe_hypervisor() {
             post([this, why] {
               domains->on_disconnected(why);
               instance_controller->surroundings_changed();
+              node_controller->hypervisor_changed();
             });
           },
       .event = [this, post](
@@ -151,6 +179,7 @@ void World::advance(std::chrono::milliseconds duration) {
 Json World::request(const std::string& method, const std::string& path, const Json& body,
                     int* status, const std::string& content_type) {
   api::Request request{.method = method};
+  request.accept = "application/json";
   const auto question = path.find('?');
   request.path = path.substr(0, question);
   if (question != std::string::npos) {
@@ -238,6 +267,21 @@ std::vector<std::string> World::events(const std::string& kind) const {
 
 std::string World::uuid_of(const std::string& name) const {
   return get(api::instance_kind, name)["spec"]["domain"]["firmware"]["uuid"];
+}
+
+Json World::node(const std::string& name) const {
+  const auto object = store->get({api::core_group, api::node_kind, "", name});
+  return object ? *object->document() : Json();
+}
+
+void World::cordon(bool cordoned) {
+  // kubectl takes the field out again.
+  const Json value = cordoned ? Json(true) : Json();
+  int status = 0;
+  const Json answer =
+      request("PATCH", "/api/v1/nodes/" + node_name, {{"spec", {{"unschedulable", value}}}},
+              &status, "application/merge-patch+json");
+  if (status != 200) throw std::runtime_error(answer.dump());
 }
 
 }  // namespace virtset::test

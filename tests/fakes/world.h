@@ -10,6 +10,7 @@
 #include "daemon/controllers/garbage_collector.h"
 #include "daemon/controllers/instance_controller.h"
 #include "daemon/controllers/namespace_controller.h"
+#include "daemon/controllers/node_controller.h"
 #include "daemon/controllers/replica_set_controller.h"
 #include "daemon/controllers/strays.h"
 #include "tests/fakes/fake_hypervisor.h"
@@ -58,7 +59,14 @@ class World {
   // "reason: message" of the events about objects of this kind.
   std::vector<std::string> events(const std::string& kind) const;
   std::string uuid_of(const std::string& instance) const;
+  // The node of this name, null if there is none.
+  store::Json node(const std::string& name = "host") const;
+  // As kubectl cordon and uncordon do.
+  void cordon(bool cordoned = true);
 
+  // May be changed between a crash and a boot.
+  std::string node_name = "host";
+  HostState host_state;
   ManualScheduler scheduler;
   Disk disk;
   FakeHost host;
@@ -75,6 +83,7 @@ class World {
   std::unique_ptr<PodNetwork> network;
   std::vector<std::unique_ptr<Controller>> controllers;
   InstanceController* instance_controller = nullptr;
+  NodeController* node_controller = nullptr;
   std::unique_ptr<api::RestApi> rest;
 
  private:

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "api/kinds/base64.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/quantity.h"
-#include "api/kinds/virtualmachineinstance/base64.h"
 
 namespace virtset::api {
 

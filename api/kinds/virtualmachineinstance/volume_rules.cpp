@@ -5,10 +5,10 @@
 #include <regex>
 #include <set>
 
+#include "api/kinds/base64.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/names.h"
 #include "api/kinds/quantity.h"
-#include "api/kinds/virtualmachineinstance/base64.h"
 #include "api/kinds/virtualmachineinstance/rules.h"
 #include "images/reference.h"
 

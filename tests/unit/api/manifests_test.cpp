@@ -60,6 +60,7 @@ TEST_P(BadManifests, AreRefusedWithTheFieldAndChangeNothing) {
                        .path =
                            "/apis/kubevirt.io/v1/namespaces/default/"
                            "virtualmachineinstancereplicasets",
+                       .accept = "application/json",
                        .content_type = "application/yaml",
                        .body = manifest.body};
   std::optional<api::Response> response;

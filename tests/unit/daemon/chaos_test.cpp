@@ -86,7 +86,7 @@ class Chaos {
 
   void act() {
     auto& hypervisor = *world_.hypervisor;
-    switch (pick(16)) {
+    switch (pick(17)) {
       case 0:
       case 1: {
         if (sets_.empty()) return new_set();
@@ -161,6 +161,9 @@ class Chaos {
       case 16:
         hypervisor.relist();
         return;
+      case 17:
+        cordon(chance(50));
+        return;
     }
   }
 
@@ -180,6 +183,12 @@ class Chaos {
         world_.advance(milliseconds(pick(40'000)));
         return;
     }
+  }
+
+  // Refused while the disk is full.
+  void cordon(bool cordoned) {
+    world_.request("PATCH", "/api/v1/nodes/host", {{"spec", {{"unschedulable", cordoned}}}},
+                   nullptr, "application/merge-patch+json");
   }
 
   void crash() {
@@ -217,6 +226,7 @@ class Chaos {
     for (const Lane lane : {Lane::start, Lane::control, Lane::disk, Lane::pull}) {
       world_.jobs->hold(lane, false);
     }
+    cordon(false);
     notice_deaths();
     if (!world_.hypervisor->connected()) world_.hypervisor->connect();
     world_.settle();

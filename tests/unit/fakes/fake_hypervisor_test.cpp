@@ -69,6 +69,11 @@ TEST_F(FakeHypervisorTest, TellsWhatRunsWhenItConnectsAndWhenItIsAsked) {
   EXPECT_THAT(types(), ElementsAre(Type::started));
 }
 
+TEST_F(FakeHypervisorTest, SaysWhatRunsTheDomains) {
+  hypervisor_->runs.driver_version = "8.0.1";
+  EXPECT_EQ(hypervisor_->versions(), (hypervisor::Versions{"9.0.0", "qemu", "8.0.1"}));
+}
+
 TEST_F(FakeHypervisorTest, StartOfWhatRunsAlreadyIsSuccessAndStartsNothing) {
   hypervisor_->start(domain("a"));
   hypervisor_->start(domain("a"));
@@ -129,6 +134,7 @@ TEST_F(FakeHypervisorTest, NothingWorksWithoutAConnection) {
   EXPECT_THROW(hypervisor_->start(domain("b")), hypervisor::Unavailable);
   EXPECT_THROW(hypervisor_->shut_down("uuid-a", Ask::agent), hypervisor::Unavailable);
   EXPECT_THROW(hypervisor_->destroy("uuid-a"), hypervisor::Unavailable);
+  EXPECT_THROW(hypervisor_->versions(), hypervisor::Unavailable);
   EXPECT_THROW(hypervisor_->ensure_network({}), hypervisor::Unavailable);
   EXPECT_THROW(hypervisor_->reserve("net", {}), hypervisor::Unavailable);
   const auto lists = lists_.size();

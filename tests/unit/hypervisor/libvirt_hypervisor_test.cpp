@@ -209,6 +209,18 @@ TEST_F(LibvirtHypervisorTest, RefusalCarriesLibvirtsWords) {
   EXPECT_TRUE(is_active(uuid(2)));
 }
 
+TEST_F(LibvirtHypervisorTest, SaysWhatRunsTheDomains) {
+  const auto hypervisor = open();
+  unsigned long library = 0;
+  ASSERT_EQ(virGetVersion(&library, nullptr, nullptr), 0);
+  const Versions versions = hypervisor->versions();
+  EXPECT_EQ(versions.libvirt, std::to_string(library / 1'000'000) + "." +
+                                  std::to_string(library / 1'000 % 1'000) + "." +
+                                  std::to_string(library % 1'000));
+  EXPECT_EQ(versions.driver, "test");
+  EXPECT_EQ(versions.driver_version, "0.0.2");
+}
+
 TEST_F(LibvirtHypervisorTest, NetworkIsMadeOnceAndOthersAreLeftAlone) {
   const auto hypervisor = open();
   Network network{.name = "vstest",

@@ -10,4 +10,7 @@ namespace virtset::api {
 // Nothing if it is not base64.
 std::optional<std::string> decode_base64(std::string_view encoded);
 
+// In one line.
+std::string encode_base64(std::string_view bytes);
+
 }  // namespace virtset::api

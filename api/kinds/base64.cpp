@@ -1,4 +1,4 @@
-#include "api/kinds/virtualmachineinstance/base64.h"
+#include "api/kinds/base64.h"
 
 #include <openssl/evp.h>
 
@@ -20,6 +20,15 @@ std::optional<std::string> decode_base64(std::string_view encoded) {
   if (result < 0 || EVP_DecodeFinal(context.get(), out + written, &rest) < 0) return std::nullopt;
   decoded.resize(static_cast<std::size_t>(written + rest));
   return decoded;
+}
+
+std::string encode_base64(std::string_view bytes) {
+  std::string encoded((bytes.size() + 2) / 3 * 4 + 1, '\0');
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(encoded.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     static_cast<int>(bytes.size()));
+  encoded.resize(static_cast<std::size_t>(length));
+  return encoded;
 }
 
 }  // namespace virtset::api
