@@ -1,10 +1,10 @@
 // The list of kinds. A new kind is a folder with a declaration and its rules, and a line here.
 
 #include "api/kinds/accessreview/rules.h"
-#include "api/kinds/configmap/rules.h"
 #include "api/kinds/controllerrevision/rules.h"
 #include "api/kinds/embedded.h"
 #include "api/kinds/event/rules.h"
+#include "api/kinds/keyed_data.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/namespace/rules.h"
 #include "api/kinds/node/rules.h"
@@ -25,7 +25,8 @@ const Kinds& builtin_kinds() {
     };
     // In the order of discovery, which decides what "kubectl get all" shows first.
     add(embedded::namespaces, namespace_rules());
-    add(embedded::configmap, config_map_rules());
+    add(embedded::configmap,
+        std::make_shared<KeyedDataRules>(std::vector<std::string>{"data", "binaryData"}));
     add(embedded::secret, secret_rules());
     add(embedded::event, event_rules());
     add(embedded::node, node_rules());

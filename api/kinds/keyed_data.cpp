@@ -23,15 +23,14 @@ bool is_key(const std::string& key) {
 
 }  // namespace
 
-void check_keyed_data(const Json& object, std::initializer_list<const char*> fields,
-                      FieldErrorList& errors) {
+void KeyedDataRules::validate(const Json& object, FieldErrorList& errors) const {
   std::set<std::string> seen;
   std::size_t bytes = 0;
-  for (const char* field : fields) {
-    const Json& data = member(object, field);
+  for (const std::string& field : fields_) {
+    const Json& data = member(object, field.c_str());
     if (!data.is_object()) continue;
     for (const auto& [key, value] : data.items()) {
-      const std::string at = std::string(field) + "[" + key + "]";
+      const std::string at = field + "[" + key + "]";
       if (!is_key(key)) {
         errors.invalid(at, "Invalid value: \"" + key +
                                "\": a valid config key must consist of alphanumeric characters, "
@@ -46,23 +45,24 @@ void check_keyed_data(const Json& object, std::initializer_list<const char*> fie
     }
   }
   if (bytes > most_bytes) {
-    errors.invalid(*fields.begin(), "Too long: may not be more than 1048576 bytes");
+    errors.invalid(fields_.front(), "Too long: may not be more than 1048576 bytes");
   }
 }
 
-void check_immutable(const Json& from, const Json& to, std::initializer_list<const char*> fields,
-                     FieldErrorList& errors) {
+void KeyedDataRules::validate_change(const Json& from, const Json& to,
+                                     FieldErrorList& errors) const {
   if (!truth(member(from, "immutable"))) return;
   const std::string why = "Forbidden: field is immutable when `immutable` is set";
   if (!truth(member(to, "immutable"))) errors.forbidden("immutable", why);
-  for (const char* field : fields) {
-    if (member(from, field) != member(to, field)) errors.forbidden(field, why);
+  for (const std::string& field : fields_) {
+    if (member(from, field.c_str()) != member(to, field.c_str())) errors.forbidden(field, why);
   }
 }
 
-std::size_t count_keys(const Json& object, std::initializer_list<const char*> fields) {
+std::optional<Json> KeyedDataRules::cell(const std::string& column, const Json& object) const {
+  if (column != "Data") return std::nullopt;
   std::size_t count = 0;
-  for (const char* field : fields) count += member(object, field).size();
+  for (const std::string& field : fields_) count += member(object, field.c_str()).size();
   return count;
 }
 

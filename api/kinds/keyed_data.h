@@ -1,24 +1,30 @@
 // What ConfigMaps and Secrets have in common: data under keys.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
-#include <initializer_list>
-
-#include "api/kinds/field_error.h"
+#include "api/kinds/kind.h"
 
 namespace virtset::api {
 
-// Kubernetes: keys of up to 253 letters, digits, "-", "_" and ".", none of them in two of the
-// fields, and at most 1 MiB in all.
-void check_keyed_data(const nlohmann::json& object, std::initializer_list<const char*> fields,
-                      FieldErrorList& errors);
+class KeyedDataRules : public KindRules {
+ public:
+  // The fields that hold data, each a map of strings.
+  explicit KeyedDataRules(std::vector<std::string> fields) : fields_(std::move(fields)) {}
 
-// Kubernetes: once `immutable` is true, neither it nor the fields can be changed.
-void check_immutable(const nlohmann::json& from, const nlohmann::json& to,
-                     std::initializer_list<const char*> fields, FieldErrorList& errors);
+  // Kubernetes: keys of up to 253 letters, digits, "-", "_" and ".", none of them in two of the
+  // fields, and at most 1 MiB in all.
+  void validate(const nlohmann::json& object, FieldErrorList& errors) const override;
+  // Kubernetes: once `immutable` is true, neither it nor the data can be changed.
+  void validate_change(const nlohmann::json& from, const nlohmann::json& to,
+                       FieldErrorList& errors) const override;
+  // The column Data: the number of keys.
+  std::optional<nlohmann::json> cell(const std::string& column,
+                                     const nlohmann::json& object) const override;
 
-// The number of keys in all of the fields, as the table's column shows it.
-std::size_t count_keys(const nlohmann::json& object, std::initializer_list<const char*> fields);
+ private:
+  std::vector<std::string> fields_;
+};
 
 }  // namespace virtset::api

@@ -1,5 +1,6 @@
 #include "api/rest/write_support.h"
 
+#include "api/kinds/json_access.h"
 #include "api/rest/protobuf.h"
 #include "api/rest/status.h"
 #include "api/rest/strategic_merge.h"
@@ -95,6 +96,13 @@ bool is_apply(const Request& request) {
 
 namespace {
 
+// "test of /data/a".
+std::string described(const Json& operation) {
+  const std::string op = text(member(operation, "op"));
+  return (op.empty() ? "an operation without op" : op) + " of \"" +
+         text(member(operation, "path")) + "\"";
+}
+
 std::function<Json(const Json&)> read_json_patch(const Request& request) {
   const Json patch = parse_body(request.content_type, request.body);
   constexpr std::size_t most_operations = 10'000;
@@ -102,11 +110,17 @@ std::function<Json(const Json&)> read_json_patch(const Request& request) {
     throw bad_request("a JSON patch must be a list of at most 10000 operations");
   }
   return [patch](const Json& document) {
-    try {
-      return document.patch(patch);
-    } catch (const Json::exception& error) {
-      throw ApiError(422, "Invalid", std::string("the patch cannot be applied: ") + error.what());
+    Json result = document;
+    // One by one, to be able to say which of them failed.
+    for (const Json& operation : patch) {
+      try {
+        result.patch_inplace(Json::array({operation}));
+      } catch (const Json::exception&) {
+        throw ApiError(422, "Invalid",
+                       "the patch cannot be applied: " + described(operation) + " failed");
+      }
     }
+    return result;
   };
 }
 

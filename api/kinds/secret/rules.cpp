@@ -19,8 +19,10 @@ const std::map<std::string, std::vector<const char*>> required_keys = {
     {"kubernetes.io/dockercfg", {".dockercfg"}},
     {"kubernetes.io/ssh-auth", {"ssh-privatekey"}}};
 
-class SecretRules final : public KindRules {
+class SecretRules final : public KeyedDataRules {
  public:
+  SecretRules() : KeyedDataRules({"data"}) {}
+
   void complete(Json& object) const override {
     const auto text = object.find("stringData");
     if (text == object.end()) return;
@@ -31,7 +33,7 @@ class SecretRules final : public KindRules {
   }
 
   void validate(const Json& object, FieldErrorList& errors) const override {
-    check_keyed_data(object, {"data"}, errors);
+    KeyedDataRules::validate(object, errors);
     const auto required = required_keys.find(text(member(object, "type")));
     if (required == required_keys.end()) return;
     for (const char* key : required->second) {
@@ -46,12 +48,7 @@ class SecretRules final : public KindRules {
       errors.invalid("type",
                      "Invalid value: " + member(to, "type").dump() + ": field is immutable");
     }
-    check_immutable(from, to, {"data"}, errors);
-  }
-
-  std::optional<Json> cell(const std::string& column, const Json& object) const override {
-    if (column != "Data") return std::nullopt;
-    return count_keys(object, {"data"});
+    KeyedDataRules::validate_change(from, to, errors);
   }
 };
 

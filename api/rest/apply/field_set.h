@@ -50,7 +50,7 @@ class FieldSet {
   static FieldSet parse(const nlohmann::json& fields_v1);
   nlohmann::json to_json() const;
 
-  bool empty() const { return entries_.empty(); }
+  bool empty() const;
   // Sorted, and none of them without a path.
   const std::vector<Entry>& entries() const { return entries_; }
   // Null if there is neither the element nor anything below it.
@@ -61,7 +61,7 @@ class FieldSet {
   // Adds the element itself, if it `is_member`, and what is below it. Elements must come in their
   // order, each of them once.
   void append(PathElement element, bool is_member, FieldSet below);
-  void reserve(std::size_t elements) { entries_.reserve(elements); }
+  void reserve(std::size_t elements);
   // Keeps what begins with such an element.
   void keep_trees(const std::function<bool(const PathElement&)>& which);
 
@@ -94,5 +94,9 @@ struct FieldSet::Entry {
 
   bool operator==(const Entry&) const = default;
 };
+
+// Here because an entry must be known for it.
+inline bool FieldSet::empty() const { return entries_.empty(); }
+inline void FieldSet::reserve(std::size_t elements) { entries_.reserve(elements); }
 
 }  // namespace virtset::api
