@@ -16,7 +16,8 @@ ChunkedBody::State ChunkedBody::add(std::string_view data, std::size_t limit, st
   while (!data.empty() && part_ != Part::end) {
     if (part_ == Part::content) {
       const std::size_t taken = std::min(left_, data.size());
-      if (body.size() + left_ > limit) return State::malformed;
+      // Not their sum, which may wrap around.
+      if (body.size() > limit || left_ > limit - body.size()) return State::malformed;
       body.append(data.substr(0, taken));
       data.remove_prefix(taken);
       left_ -= taken;

@@ -8,6 +8,7 @@
 #include "api/kinds/json_access.h"
 #include "api/kinds/quantity.h"
 #include "api/kinds/times.h"
+#include "api/kinds/utf8.h"
 
 namespace virtset::api {
 
@@ -15,11 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// As much of a value as an error message should repeat.
 std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  constexpr std::size_t most = 80;
-  return text.size() <= most ? text : text.substr(0, most) + "…";
+  return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <ctime>
+#include <algorithm>
 
 namespace virtset::api {
 
@@ -30,38 +29,95 @@ std::string format_micro_time(Time time) {
   return fmt::format("{}.{:06}Z", format_seconds(time), fraction.count());
 }
 
-std::optional<Time> parse_time(std::string_view text) {
-  int y, mo, d, h, mi, s, read = 0;
-  const std::string copy(text);
-  if (std::sscanf(copy.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &y, &mo, &d, &h, &mi, &s, &read) !=
-      6) {
-    return std::nullopt;
-  }
-  const year_month_day date{year(y), month(static_cast<unsigned>(mo)),
-                            day(static_cast<unsigned>(d))};
-  if (!date.ok() || h > 23 || mi > 59 || s > 60) return std::nullopt;
-  Time time = sys_days(date) + hours(h) + minutes(mi) + seconds(s);
-  std::string_view rest = std::string_view(copy).substr(static_cast<std::size_t>(read));
-  if (rest.starts_with('.')) {
-    rest.remove_prefix(1);
-    auto unit = nanoseconds(100'000'000);
-    auto fraction = nanoseconds(0);
-    if (rest.empty() || rest[0] < '0' || rest[0] > '9') return std::nullopt;
-    for (; !rest.empty() && rest[0] >= '0' && rest[0] <= '9'; rest.remove_prefix(1), unit /= 10) {
-      fraction += unit * (rest[0] - '0');
+namespace {
+
+// Reads a text from its beginning on.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : rest_(text) {}
+
+  // Exactly so many digits.
+  std::optional<int> digits(std::size_t count) {
+    if (rest_.size() < count) return std::nullopt;
+    int value = 0;
+    for (const char c : rest_.substr(0, count)) {
+      if (c < '0' || c > '9') return std::nullopt;
+      value = value * 10 + (c - '0');
     }
-    time += duration_cast<Time::duration>(fraction);
+    rest_.remove_prefix(count);
+    return value;
   }
-  if (rest == "Z") return time;
-  int offset_hours, offset_minutes;
-  char sign;
-  if (std::sscanf(std::string(rest).c_str(), "%c%2d:%2d%n", &sign, &offset_hours, &offset_minutes,
-                  &read) != 3 ||
-      static_cast<std::size_t>(read) != rest.size() || (sign != '+' && sign != '-')) {
+  bool skip(char c) {
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  // Digits after the point, of which nine count; nothing if there is none.
+  std::optional<nanoseconds> fraction() {
+    auto unit = nanoseconds(100'000'000);
+    auto value = nanoseconds(0);
+    bool any = false;
+    for (; !rest_.empty() && rest_[0] >= '0' && rest_[0] <= '9'; rest_.remove_prefix(1)) {
+      value += unit * (rest_[0] - '0');
+      unit /= 10;
+      any = true;
+    }
+    return any ? std::optional(value) : std::nullopt;
+  }
+  bool done() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+// "Z" or "+01:00", to the end.
+std::optional<seconds> parse_offset(Scanner& scanner) {
+  if (scanner.skip('Z')) return scanner.done() ? std::optional(seconds(0)) : std::nullopt;
+  const bool minus = scanner.skip('-');
+  if (!minus && !scanner.skip('+')) return std::nullopt;
+  const auto h = scanner.digits(2);
+  const bool colon = scanner.skip(':');
+  const auto m = scanner.digits(2);
+  if (!h || !colon || !m || *h > 23 || *m > 59 || !scanner.done()) return std::nullopt;
+  const seconds offset = hours(*h) + minutes(*m);
+  return minus ? -offset : offset;
+}
+
+}  // namespace
+
+Time time_from(seconds since_1970) {
+  // What a count of nanoseconds can say, less a second for their fraction.
+  constexpr auto first = ceil<seconds>(Time::min().time_since_epoch());
+  constexpr auto last = floor<seconds>(Time::max().time_since_epoch()) - seconds(1);
+  return Time(std::clamp(since_1970, first, last));
+}
+
+std::optional<Time> parse_time(std::string_view text) {
+  Scanner scanner(text);
+  const auto y = scanner.digits(4);
+  const bool dash = scanner.skip('-');
+  const auto mo = scanner.digits(2);
+  const bool dash2 = scanner.skip('-');
+  const auto d = scanner.digits(2);
+  const bool t = scanner.skip('T');
+  const auto h = scanner.digits(2);
+  const bool colon = scanner.skip(':');
+  const auto mi = scanner.digits(2);
+  const bool colon2 = scanner.skip(':');
+  const auto s = scanner.digits(2);
+  if (!y || !mo || !d || !h || !mi || !s || !(dash && dash2 && t && colon && colon2)) {
     return std::nullopt;
   }
-  const auto offset = hours(offset_hours) + minutes(offset_minutes);
-  return sign == '+' ? time - offset : time + offset;
+  const year_month_day date{year(*y), month(static_cast<unsigned>(*mo)),
+                            day(static_cast<unsigned>(*d))};
+  if (!date.ok() || *h > 23 || *mi > 59 || *s > 60) return std::nullopt;
+  std::optional<nanoseconds> fraction(nanoseconds(0));
+  if (scanner.skip('.')) fraction = scanner.fraction();
+  const auto offset = parse_offset(scanner);
+  if (!fraction || !offset) return std::nullopt;
+  const seconds whole =
+      sys_seconds(sys_days(date)).time_since_epoch() + hours(*h) + minutes(*mi) + seconds(*s);
+  return time_from(whole - *offset) + duration_cast<Time::duration>(*fraction);
 }
 
 bool is_micro_time(std::string_view text) {

@@ -19,6 +19,10 @@ bool is_micro_time(std::string_view text);
 // Either of them; nothing if the text is no such time.
 std::optional<Time> parse_time(std::string_view text);
 
+// So many seconds after 1970. What is further away than a Time can be (1677 to 2262) becomes the
+// nearest that can.
+Time time_from(std::chrono::seconds since_1970);
+
 // As kubectl prints an age: "5s", "3m20s", "2d4h" (Kubernetes: duration.HumanDuration).
 std::string human_duration(std::chrono::seconds duration);
 

@@ -16,8 +16,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int deepest = 64;
-// Counts every value, also those that an alias repeats.
-constexpr std::size_t most_values = 200'000;
+// Counts every value, also those that an alias repeats or an anchor keeps, long texts as several.
+constexpr std::size_t most_values = 400'000;
+constexpr std::size_t text_of_one_value = 16;
 
 template <std::size_t size>
 bool one_of(std::string_view text, const std::array<std::string_view, size>& list) {
@@ -144,13 +145,13 @@ class Reader {
     count(event, 1);
     switch (event.type()) {
       case YAML_SCALAR_EVENT:
-        return keep(event->data.scalar.anchor, scalar(event));
+        return keep(event, event->data.scalar.anchor, scalar(event));
       case YAML_SEQUENCE_START_EVENT:
-        return keep(event->data.sequence_start.anchor, sequence(depth));
+        return keep(event, event->data.sequence_start.anchor, sequence(depth));
       case YAML_MAPPING_START_EVENT:
-        return keep(event->data.mapping_start.anchor, mapping(depth));
+        return keep(event, event->data.mapping_start.anchor, mapping(depth));
       case YAML_ALIAS_EVENT:
-        return alias(event);
+        return alias(event, depth);
       default:
         throw BadYaml(event.line() + "not a YAML document");
     }
@@ -198,22 +199,49 @@ class Reader {
     for (const auto& [key, value] : from.items()) object.emplace(key, value);
   }
 
-  Json keep(const yaml_char_t* anchor, Json value) {
-    if (anchor) anchors_[reinterpret_cast<const char*>(anchor)] = {value, size(value)};
+  struct Anchor {
+    Json value;
+    std::size_t size;
+    int depth;
+  };
+
+  Json keep(const Event& event, const yaml_char_t* anchor, Json value) {
+    if (anchor) {
+      const std::size_t values = size(value);
+      count(event, values);
+      anchors_[reinterpret_cast<const char*>(anchor)] = {value, values, depth_of(value)};
+    }
     return value;
   }
 
-  Json alias(const Event& event) {
+  Json alias(const Event& event, int depth) {
     const auto it = anchors_.find(reinterpret_cast<const char*>(event->data.alias.anchor));
     if (it == anchors_.end()) throw BadYaml(event.line() + "unknown alias");
-    count(event, it->second.second);
-    return it->second.first;
+    if (depth + it->second.depth > deepest) throw BadYaml(event.line() + "nested too deeply");
+    count(event, it->second.size);
+    return it->second.value;
+  }
+
+  static int depth_of(const Json& value) {
+    int deepest_item = 0;
+    if (value.is_structured()) {
+      for (const Json& item : value) deepest_item = std::max(deepest_item, 1 + depth_of(item));
+    }
+    return deepest_item;
   }
 
   static std::size_t size(const Json& value) {
-    if (!value.is_structured()) return 1;
+    if (value.is_string()) {
+      return 1 + value.get_ref<const std::string&>().size() / text_of_one_value;
+    }
     std::size_t total = 1;
-    for (const Json& item : value) total += size(item);
+    if (value.is_object()) {
+      for (const auto& [key, item] : value.items()) {
+        total += key.size() / text_of_one_value + size(item);
+      }
+    } else if (value.is_array()) {
+      for (const Json& item : value) total += size(item);
+    }
     return total;
   }
 
@@ -223,7 +251,7 @@ class Reader {
   }
 
   yaml_parser_t parser_{};
-  std::map<std::string, std::pair<Json, std::size_t>> anchors_;
+  std::map<std::string, Anchor> anchors_;
   std::size_t values_ = 0;
 };
 
@@ -301,8 +329,10 @@ class Writer {
   void write_scalar(const std::string& text, yaml_scalar_style_t style) {
     yaml_event_t event;
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-    yaml_scalar_event_initialize(&event, nullptr, nullptr, bytes, static_cast<int>(text.size()), 1,
-                                 1, style);
+    if (!yaml_scalar_event_initialize(&event, nullptr, nullptr, bytes,
+                                      static_cast<int>(text.size()), 1, 1, style)) {
+      throw BadYaml("a text that is not UTF-8 cannot be written as YAML");
+    }
     emit(event);
   }
 

@@ -106,8 +106,9 @@ Json time(std::string_view message, bool micro) {
   constexpr std::int64_t latest = 253'402'300'799;  // the year 9999
   if (seconds <= 0) return nullptr;
   if (seconds > latest || nanoseconds < 0 || nanoseconds > 999'999'999) malformed();
-  const Time point{std::chrono::seconds(seconds) + std::chrono::duration_cast<Time::duration>(
-                                                       std::chrono::nanoseconds(nanoseconds))};
+  const Time point{
+      time_from(std::chrono::seconds(seconds)) +
+      std::chrono::duration_cast<Time::duration>(std::chrono::nanoseconds(nanoseconds))};
   return micro ? format_micro_time(point) : format_time(point);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/kinds/utf8.h"
 #include "api/rest/discovery.h"
 #include "api/rest/list.h"
 #include "api/rest/status.h"
@@ -60,6 +61,13 @@ Response front_page(const Kinds& kinds, const Request& request) {
   return respond_with(wanted, {{"paths", paths}}, 200);
 }
 
+// What comes in a path or a parameter may be any bytes, and may get into answers and objects.
+void check_text(const Request& request) {
+  bool valid = is_utf8(request.path);
+  for (const auto& [name, value] : request.query) valid = valid && is_utf8(name) && is_utf8(value);
+  if (!valid) throw bad_request("the path and its parameters must be UTF-8");
+}
+
 // What a request to a resource is, in the words of discovery.
 std::string verb_of(const Request& request, bool collection) {
   if (request.method == "GET") {
@@ -77,6 +85,7 @@ std::string verb_of(const Request& request, bool collection) {
 
 void RestApi::handle(const Request& request, const Respond& respond) {
   try {
+    check_text(request);
     const std::vector<std::string> segments = split_path(request.path);
     if (handle_meta(request, segments, respond)) return;
     const auto path = parse_resource_path(kinds_, segments);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/kinds/json_access.h"
+#include "api/kinds/utf8.h"
 #include "api/rest/status.h"
 
 namespace virtset::api {
@@ -61,8 +62,8 @@ std::string identity(const Json& item, const std::string& key) {
 // stay where they are among those that both have.
 Json ordered(Json list, const Json& order, const Json& before, const std::string& key) {
   std::unordered_map<std::string, std::size_t> wanted, was;
-  for (const Json& item : order) wanted.emplace(identity(item, key), wanted.size());
-  for (const Json& item : before) was.emplace(identity(item, key), was.size());
+  for (std::size_t i = 0; i < order.size(); ++i) wanted.emplace(identity(order[i], key), i);
+  for (std::size_t i = 0; i < before.size(); ++i) was.emplace(identity(before[i], key), i);
   std::vector<Json> named, others;
   for (Json& item : list) {
     (wanted.contains(identity(item, key)) ? named : others).push_back(std::move(item));
@@ -93,12 +94,13 @@ const std::string& merge_key(const Schema& list) {
 void merge_items(Json& list, const Json& patch, const Schema& schema) {
   const std::string& key = merge_key(schema);
   std::unordered_map<std::string, std::size_t> places;
-  for (const Json& item : list) places.emplace(identity(item, key), places.size());
+  // Of items that are there twice, the first.
+  for (std::size_t i = 0; i < list.size(); ++i) places.emplace(identity(list[i], key), i);
   std::vector<bool> deleted(list.size());
   for (const Json& item : patch) {
     if (!key.empty() && (!item.is_object() || !item.contains(key))) {
       throw bad_request("the patch has a list item without its key \"" + key +
-                        "\": " + item.dump().substr(0, 80));
+                        "\": " + shortened(item.dump()));
     }
     const auto [found, is_new] = places.emplace(identity(item, key), list.size());
     if (item.is_object() && directive_of(item) == "delete") {

@@ -13,7 +13,10 @@ using Json = nlohmann::json;
 Json age(const Json* value, Time now) {
   const auto time = value ? parse_time(text(*value)) : std::nullopt;
   if (!time) return "<unknown>";
-  return human_duration(std::chrono::floor<std::chrono::seconds>(now - *time));
+  using std::chrono::floor;
+  using std::chrono::seconds;
+  return human_duration(floor<seconds>(now).time_since_epoch() -
+                        floor<seconds>(*time).time_since_epoch());
 }
 
 std::string shown(const Json& cell) {

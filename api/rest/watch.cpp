@@ -55,7 +55,10 @@ Options read_options(const Request& request) {
     options.bookmark_after_initial = options.bookmarks;
   }
   const auto timeout = request.parameter("timeoutSeconds").value_or("");
-  options.timeout = timeout.empty() ? seconds(0) : seconds(read_number(timeout, "timeoutSeconds"));
+  constexpr std::int64_t longest = 24 * 3600;
+  if (!timeout.empty()) {
+    options.timeout = seconds(std::min(longest, read_number(timeout, "timeoutSeconds")));
+  }
   if (options.timeout == seconds(0)) options.timeout = random_timeout();
   return options;
 }
@@ -184,7 +187,8 @@ class WatchStream final : public BodyStream {
   // For people: a line per change, under a header.
   void send_line(const char* type, const store::Object& object, std::string& out) {
     const bool all_namespaces = rendering_.kind.namespaced && !filter_.ns();
-    if (!lines_) lines_.emplace(rendering_.kind, rendering_.wide, all_namespaces, "EVENT");
+    // As wide as the longest of them.
+    if (!lines_) lines_.emplace(rendering_.kind, rendering_.wide, all_namespaces, "EVENT   ");
     lines_->add(*object.document(), scheduler_.now(), type);
     out += lines_->take_lines();
   }

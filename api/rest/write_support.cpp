@@ -1,6 +1,7 @@
 #include "api/rest/write_support.h"
 
-#include "api/kinds/json_access.h"
+#include "api/kinds/utf8.h"
+#include "api/rest/json_patch.h"
 #include "api/rest/protobuf.h"
 #include "api/rest/status.h"
 #include "api/rest/strategic_merge.h"
@@ -59,7 +60,8 @@ Writer writer(const Request& request, const ResourcePath& path) {
     throw error;
   }
   if (manager.empty()) {
-    manager = request.user_agent.substr(0, std::min(longest, request.user_agent.find('/')));
+    const std::string_view agent = request.user_agent;
+    manager = to_utf8(agent.substr(0, std::min(longest, agent.find('/'))));
   }
   if (manager.empty()) manager = "unknown";
   return {manager, path.kind->api_version(path.version), path.subresource};
@@ -94,41 +96,13 @@ bool is_apply(const Request& request) {
   return request.method == "PATCH" && media_type(request.content_type) == apply_type;
 }
 
-namespace {
-
-// "test of /data/a".
-std::string described(const Json& operation) {
-  const std::string op = text(member(operation, "op"));
-  return (op.empty() ? "an operation without op" : op) + " of \"" +
-         text(member(operation, "path")) + "\"";
-}
-
-std::function<Json(const Json&)> read_json_patch(const Request& request) {
-  const Json patch = parse_body(request.content_type, request.body);
-  constexpr std::size_t most_operations = 10'000;
-  if (!patch.is_array() || patch.size() > most_operations) {
-    throw bad_request("a JSON patch must be a list of at most 10000 operations");
-  }
-  return [patch](const Json& document) {
-    Json result = document;
-    // One by one, to be able to say which of them failed.
-    for (const Json& operation : patch) {
-      try {
-        result.patch_inplace(Json::array({operation}));
-      } catch (const Json::exception&) {
-        throw ApiError(422, "Invalid",
-                       "the patch cannot be applied: " + described(operation) + " failed");
-      }
-    }
-    return result;
-  };
-}
-
-}  // namespace
-
 std::function<Json(const Json&)> read_patch(const Kind& kind, const Request& request) {
   const std::string type = media_type(request.content_type);
-  if (type == "application/json-patch+json") return read_json_patch(request);
+  if (type == "application/json-patch+json") {
+    return [patch = parse_body(type, request.body)](const Json& document) {
+      return apply_json_patch(document, patch);
+    };
+  }
   if (type == "application/merge-patch+json") {
     return [patch = parse_body(type, request.body)](const Json& document) {
       Json result = document;

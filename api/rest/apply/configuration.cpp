@@ -38,10 +38,10 @@ void check_below(std::vector<std::string>& errors, Check check, Place place) {
 void check_lists(const Schema* schema, const Json& value, std::vector<std::string>& errors) {
   if (!schema) return;
   if (value.is_object()) {
-    for (const auto& [name, content] : value.items()) {
+    for (const auto& field : value.get_ref<const Json::object_t&>()) {
       check_below(
-          errors, [&] { check_lists(schema->field(name), content, errors); },
-          [&] { return "." + name; });
+          errors, [&] { check_lists(schema->field(field.first), field.second, errors); },
+          [&] { return "." + field.first; });
     }
     return;
   }

@@ -127,7 +127,7 @@ TEST_F(ListTest, WatchForPeopleHasALineForEachChange) {
   std::string text;
   while (response->stream->read(text) == api::BodyStream::State::more) {
   }
-  EXPECT_THAT(text, HasSubstr("EVENT   NAME   DATA   AGE\nADDED   a      0      0s\n"));
+  EXPECT_THAT(text, HasSubstr("EVENT      NAME   DATA   AGE\nADDED      a      0      0s\n"));
   EXPECT_THAT(text, HasSubstr("MODIFIED   a      1      0s\nDELETED    a      1      0s\n"));
 }
 

@@ -110,6 +110,12 @@ TEST_F(StrategicMerge, NonsenseIsRefused) {
   EXPECT_THROW(merged("{}", "$deleteFromPrimitiveList/x: 1"), api::ApiError);
 }
 
+TEST_F(StrategicMerge, ItemAfterOneThatIsThereTwice) {
+  EXPECT_EQ(
+      merged("ports: [{port: 1}, {port: 1}, {port: 2}]", "ports: [{port: 2, $patch: delete}]"),
+      api::parse_yaml("ports: [{port: 1}, {port: 1}]"));
+}
+
 TEST_F(StrategicMerge, ScalarInPlaceOfAListOrObject) {
   EXPECT_EQ(merged("ports: 1\nmap: 2", "ports: [{port: 1}]\nmap: {a: x}"),
             api::parse_yaml("ports: [{port: 1}]\nmap: {a: x}"));
