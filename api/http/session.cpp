@@ -229,12 +229,21 @@ Session::Step Session::send_response() {
   return ending_ ? Step::close : Step::done;
 }
 
+// The client has until then to take what is sent, from when there was something to send: changes
+// that follow one another do not give it more time.
+void Session::ask_to_write() {
+  if (!std::exchange(has_deadline_, true)) {
+    lws_set_timeout(wsi_, PENDING_TIMEOUT_HTTP_CONTENT, stalled_timeout_s);
+  }
+  lws_callback_on_writable(wsi_);
+}
+
 Session::Step Session::send_stream() {
   if (peer_gone_) return Step::close;
   if (!head_sent_) {
     head_sent_ = true;
     response_->stream->on_wake([this, alive = alive_] {
-      if (*alive) lws_callback_on_writable(wsi_);
+      if (*alive) ask_to_write();
     });
     peer_.emplace(loop_, lws_get_socket_fd(wsi_), [this] {
       peer_gone_ = true;
@@ -242,14 +251,14 @@ Session::Step Session::send_stream() {
     });
     // At once: clients time out on headers that wait for the first event.
     if (!write(head(), false)) return Step::close;
-    lws_callback_on_writable(wsi_);
+    ask_to_write();
     return Step::going_on;
   }
   if (lws_send_pipe_choked(wsi_)) {
-    lws_set_timeout(wsi_, PENDING_TIMEOUT_HTTP_CONTENT, stalled_timeout_s);
-    lws_callback_on_writable(wsi_);
+    ask_to_write();
     return Step::going_on;
   }
+  has_deadline_ = false;
   std::string data;
   BodyStream::State state = response_->stream->read(data);
   if (ending_ && state == BodyStream::State::wait) state = BodyStream::State::end;
@@ -259,12 +268,15 @@ Session::Step Session::send_stream() {
   if (!framed.empty() && !write(framed, state == BodyStream::State::end)) return Step::close;
   switch (state) {
     case BodyStream::State::more:
-      lws_set_timeout(wsi_, PENDING_TIMEOUT_HTTP_CONTENT, stalled_timeout_s);
-      lws_callback_on_writable(wsi_);
+      ask_to_write();
       return Step::going_on;
     case BodyStream::State::wait:
-      // A quiet watch may last for days.
-      lws_set_timeout(wsi_, NO_PENDING_TIMEOUT, 0);
+      // A quiet watch may last for days, once its client has taken all there was.
+      if (lws_send_pipe_choked(wsi_)) {
+        ask_to_write();
+      } else {
+        lws_set_timeout(wsi_, NO_PENDING_TIMEOUT, 0);
+      }
       return Step::going_on;
     case BodyStream::State::end:
       return ending_ ? Step::close : Step::done;

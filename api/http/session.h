@@ -50,6 +50,7 @@ class Session {
   Step handle();
   Step send_response();
   Step send_stream();
+  void ask_to_write();
   bool write(std::string_view data, bool last);
   std::string head() const;
 
@@ -66,6 +67,7 @@ class Session {
   bool head_sent_ = false;
   bool handling_ = false;  // the handler is running, further up the stack
   bool ending_ = false;
+  bool has_deadline_ = false;  // for the client to take what is sent
   std::optional<PeerWatch> peer_;  // while a stream is sent
   bool peer_gone_ = false;
   // Guards what comes back later against a connection that is gone.
