@@ -9,17 +9,19 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
-NAMES = ("order", "n_running", "http", "kill", "ten_thousand", "writes", "watch")
+NAMES = ("order", "n_running", "http", "kill", "ten_thousand", "writes", "watch", "floors")
 
 
 def benches():
     # Not above: what they use wants the sandbox's environment.
     import api_load
     import guests
+    import http_load
     import ten_thousand
     return {"order": guests.order, "n_running": guests.n_running, "http": guests.http,
             "kill": guests.kill, "ten_thousand": ten_thousand.ten_thousand,
-            "writes": api_load.writes, "watch": api_load.watch}
+            "writes": api_load.writes, "watch": api_load.watch,
+            "floors": http_load.floors}
 
 
 def run_all(names):

@@ -11,7 +11,7 @@ source systemd/host.sh
 install_packages build run demo test
 mend_kvm
 cmake --preset release -DVIRTSET_TESTS=OFF
-cmake --build --preset release --target virtsetd
+cmake --build --preset release --target virtsetd http_floor
 images/demo/build.sh build/demo
 exec tests/sandbox.sh env VIRTSET_BUILD="$PWD/build/release" VIRTSET_DEMO="$PWD/build/demo" \
 	/usr/bin/python3 tests/bench/bench.py "$@"
