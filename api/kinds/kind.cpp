@@ -69,7 +69,8 @@ Kind Kind::load(std::string_view declaration, const Json& definitions,
   }
   for (const Json& field : json.value("selectableFields", Json::array())) {
     const std::string path = field.at("jsonPath");
-    kind.selectable_fields.push_back({field.value("label", path.substr(1)), JsonPath(path)});
+    kind.selectable_fields.push_back(
+        {field.value("label", path.substr(1)), JsonPath(path), field.value("absent", "")});
   }
   for (const Json& column : json.value("additionalPrinterColumns", Json::array())) {
     kind.columns.push_back(load_column(column));

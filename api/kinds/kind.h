@@ -58,6 +58,7 @@ struct Column {
 struct SelectableField {
   std::string label;  // as the selector names it, e.g. "involvedObject.uid"
   JsonPath path;
+  std::string absent;  // what an absent field counts as
 };
 
 struct ScalePaths {

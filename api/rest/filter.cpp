@@ -34,6 +34,12 @@ std::vector<std::string_view> split_unescaped(std::string_view text, char separa
   return parts;
 }
 
+std::string selected(const SelectableField& field, const nlohmann::json& document) {
+  const auto* found = field.path.find(document);
+  if (!found || found->is_null()) return field.absent;
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
 }  // namespace
 
 ObjectFilter::ObjectFilter(const Kind& kind, std::optional<std::string> ns, const Request& request)
@@ -69,7 +75,7 @@ void ObjectFilter::add_field(std::string_view text) {
     if (it == known.end()) {
       throw ApiError(400, "BadRequest", "field label not supported: " + label);
     }
-    requirement.path = &it->path;
+    requirement.declared = &*it;
   }
   fields_.push_back(std::move(requirement));
 }
@@ -88,7 +94,7 @@ bool ObjectFilter::matches(const store::Object& object) const {
         value = key.ns;
         break;
       case FieldRequirement::Field::declared:
-        if (const auto* found = requirement.path->find(*object.document())) value = text(*found);
+        value = selected(*requirement.declared, *object.document());
         break;
     }
     if ((value == requirement.value) != requirement.equal) return false;

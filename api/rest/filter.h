@@ -28,7 +28,7 @@ class ObjectFilter {
   struct FieldRequirement {
     enum class Field { name, ns, declared };
     Field field;
-    const JsonPath* path;  // of a declared one
+    const SelectableField* declared;
     std::string value;
     bool equal;
   };

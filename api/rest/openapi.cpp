@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "api/kinds/json_access.h"
+#include "api/rest/openapi_schema.h"
 #include "api/rest/openapi_v2.h"
 #include "api/rest/version.h"
 
@@ -14,55 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Kubernetes names schemas after Go packages; only the last part is ever shown.
-std::string definition_name(const std::string& name) { return "io.virtset.definitions." + name; }
-
-std::string kind_name(const Kind& kind, const std::string& version) {
-  std::string reversed;
-  std::string_view rest = kind.group.empty() ? "core.api.k8s.io" : std::string_view(kind.group);
-  while (!rest.empty()) {
-    const auto dot = rest.rfind('.');
-    reversed += std::string(rest.substr(dot == rest.npos ? 0 : dot + 1)) + ".";
-    rest = rest.substr(0, dot == rest.npos ? 0 : dot);
-  }
-  return reversed + version + "." + kind.kind;
-}
-
-std::string sentence(const std::string& text) {
-  return text.empty() || text.ends_with('.') ? text : text + ".";
-}
-
-// A declared schema in OpenAPI's words: references to components, and our extensions as text.
-Json published(const Json& declared) {
-  Json schema = Json::object();
-  std::string description = text(member(declared, "description"));
-  for (const auto& [name, value] : declared.items()) {
-    if (name == "$ref" || name == "description") continue;
-    if (name == "x-virtset-ignored") {
-      description += (description.empty() ? "" : " ") + std::string("Taken with a warning: it ") +
-                     sentence(text(value));
-    } else if (name == "x-virtset-unsupported") {
-      description +=
-          (description.empty() ? "" : " ") + std::string("Refused: ") + sentence(text(value));
-    } else if (name == "properties") {
-      for (const auto& [property, of] : value.items()) schema[name][property] = published(of);
-    } else if (name == "items" || name == "additionalProperties") {
-      schema[name] = published(value);
-    } else if (!name.starts_with("x-virtset-")) {
-      schema[name] = value;
-    }
-  }
-  const std::string format = text(member(schema, "format"));
-  if (format == "micro-time") schema["format"] = "date-time";
-  if (const std::string reference = text(member(declared, "$ref")); !reference.empty()) {
-    const std::string name = reference.substr(reference.rfind('/') + 1);
-    // What stands beside a reference counts only this way.
-    schema["allOf"] = {{{"$ref", "#/components/schemas/" + definition_name(name)}}};
-  }
-  if (!description.empty()) schema["description"] = description;
-  return schema;
-}
-
 void collect_references(const Json& declared, const Json& definitions, Json& components) {
   if (declared.is_structured()) {
     for (const Json& item : declared) collect_references(item, definitions, components);
@@ -70,8 +22,8 @@ void collect_references(const Json& declared, const Json& definitions, Json& com
   const std::string reference = text(member(declared, "$ref"));
   if (reference.empty()) return;
   const std::string name = reference.substr(reference.rfind('/') + 1);
-  if (components.contains(definition_name(name))) return;
-  components[definition_name(name)] = published(definitions[name]);
+  if (components.contains(definition_schema_name(name))) return;
+  components[definition_schema_name(name)] = published_schema(definitions[name]);
   collect_references(definitions[name], definitions, components);
 }
 
@@ -135,8 +87,8 @@ class DocumentBuilder {
 
  private:
   void add(const Kind& kind, const std::string& version) {
-    const std::string name = kind_name(kind, version);
-    Json schema = published(kind.schema_document);
+    const std::string name = kind_schema_name(kind, version);
+    Json schema = published_schema(kind.schema_document);
     schema["x-kubernetes-group-version-kind"] = Json::array({group_version_kind(kind, version)});
     components_[name] = std::move(schema);
     collect_references(kind.schema_document, kinds_.definitions(), components_);
@@ -212,11 +164,11 @@ std::string path_of(const std::string& group_version) {
   return (group_version.find('/') == std::string::npos ? "api/" : "apis/") + group_version;
 }
 
-Response version_two(const Kinds& kinds, const Request& request) {
+Response version_two(const std::string& protobuf, const Request& request) {
   Response response;
   if (request.accept.find("protobuf") != std::string::npos) {
     response.content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-    response.body = openapi_v2_protobuf(kinds);
+    response.body = protobuf;
   } else {
     response.body =
         R"({"swagger":"2.0","info":{"title":"virtset","version":"v1"},"paths":{},"definitions":{}})";
@@ -236,7 +188,10 @@ OpenApi::OpenApi(const Kinds& kinds) : kinds_(kinds) {
 
 std::optional<Response> OpenApi::respond(const Request& request,
                                          const std::vector<std::string>& segments) {
-  if (segments.size() == 2 && segments[1] == "v2") return version_two(kinds_, request);
+  if (segments.size() == 2 && segments[1] == "v2") {
+    if (version_two_.empty()) version_two_ = openapi_v2_protobuf(kinds_);
+    return version_two(version_two_, request);
+  }
   if (segments.size() < 2 || segments[1] != "v3") return std::nullopt;
   if (segments.size() == 2) return index();
   const bool core = segments.size() == 4 && segments[2] == "api";

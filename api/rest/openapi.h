@@ -28,6 +28,7 @@ class OpenApi {
 
   const Kinds& kinds_;
   std::string hash_;
+  std::string version_two_;
   std::map<std::string, std::string> documents_;  // by "v1", "kubevirt.io/v1"
 };
 

@@ -1,8 +1,13 @@
 #include "api/rest/openapi_v2.h"
 
+#include "api/kinds/json_access.h"
+#include "api/rest/openapi_schema.h"
+
 namespace virtset::api {
 
 namespace {
+
+using Json = nlohmann::json;
 
 // A protobuf message whose fields are all strings and messages.
 class Message {
@@ -50,6 +55,63 @@ Message path(const Kind& kind, const std::string& version) {
   return Message().add(1, name).add(2, Message().add(8, operation));
 }
 
+// gnostic's Schema, of what version 3 says.
+Message schema(const Json& published);
+
+Message properties_of(const Json& properties) {
+  Message list;
+  for (const auto& [name, property] : properties.items()) {
+    list.add(1, Message().add(1, name).add(2, schema(property)));
+  }
+  return list;
+}
+
+Message schema(const Json& published) {
+  Message message;
+  if (const Json& all = member(published, "allOf"); !all.empty()) {
+    const std::string reference = text(member(all[0], "$ref"));
+    message.add(1, "#/definitions/" + reference.substr(reference.rfind('/') + 1));
+  }
+  if (const std::string words = text(member(published, "description")); !words.empty()) {
+    message.add(4, words);
+  }
+  for (const Json& name : member(published, "required")) message.add(19, text(name));
+  if (const Json& values = member(published, "additionalProperties"); values.is_object()) {
+    message.add(21, Message().add(1, schema(values)));
+  }
+  const bool quantity = member(published, "format") == "quantity";
+  const std::string type = text(member(published, "type"));
+  // Quantities may be numbers, which old kubectls would not let pass.
+  if (!type.empty() && !quantity) message.add(22, Message().add(1, type));
+  if (const Json& items = member(published, "items"); items.is_object()) {
+    message.add(23, Message().add(1, schema(items)));
+  }
+  if (const Json& properties = member(published, "properties"); !properties.empty()) {
+    message.add(25, properties_of(properties));
+  }
+  return message;
+}
+
+Message definitions(const Kinds& kinds) {
+  Message list;
+  const auto add = [&](const std::string& name, const Message& value) {
+    list.add(1, Message().add(1, name).add(2, value));
+  };
+  for (const auto& [name, declared] : kinds.definitions().items()) {
+    add(definition_schema_name(name), schema(published_schema(declared)));
+  }
+  for (const Kind& kind : kinds.all()) {
+    for (const std::string& version : kind.versions) {
+      Message value = schema(published_schema(kind.schema_document));
+      value.add(31, extension("x-kubernetes-group-version-kind",
+                              "- group: \"" + kind.group + "\"\n  kind: " + kind.kind +
+                                  "\n  version: " + version + "\n"));
+      add(kind_schema_name(kind, version), value);
+    }
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string openapi_v2_protobuf(const Kinds& kinds) {
@@ -62,6 +124,7 @@ std::string openapi_v2_protobuf(const Kinds& kinds) {
       .add(1, "2.0")
       .add(2, Message().add(1, "virtset").add(2, "v1"))
       .add(8, paths)
+      .add(9, definitions(kinds))
       .text();
 }
 

@@ -7,9 +7,8 @@
 
 namespace virtset::api {
 
-// gnostic's openapi.v2.Document. It says of each kind that the server tries writes (dryRun) and
-// checks their fields (fieldValidation), which is all that any kubectl needs of it; `kubectl
-// explain` from 1.27 on reads the third version.
+// gnostic's openapi.v2.Document: the schemas of all kinds, for `kubectl explain` before 1.27, and
+// that the server tries writes (dryRun) and checks their fields (fieldValidation).
 std::string openapi_v2_protobuf(const Kinds& kinds);
 
 }  // namespace virtset::api

@@ -57,10 +57,7 @@ Json take_managed_fields(Json& object) {
 }
 
 void set_managed_fields(Json& object, const ManagedFields& managed) {
-  if (managed.empty()) return;
-  Json& metadata = object["metadata"];
-  // Admission refuses anything else.
-  if (metadata.is_object() || metadata.is_null()) metadata["managedFields"] = managed.to_json();
+  if (!managed.empty()) object["metadata"]["managedFields"] = managed.to_json();
 }
 
 // What is owned in a version that is not served any more cannot be told.

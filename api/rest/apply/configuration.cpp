@@ -109,7 +109,11 @@ Json read_configuration(const Kind& kind, Json configuration, const Writer& writ
   if (version != writer.api_version || name != kind.kind) {
     throw bad_configuration("invalid object type: " + described(version, name));
   }
-  if (!member(configuration, "metadata", "managedFields").is_null()) {
+  const Json& sent_metadata = member(configuration, "metadata");
+  if (!sent_metadata.is_object() && !sent_metadata.is_null()) {
+    throw bad_configuration("metadata must be an object");
+  }
+  if (!member(sent_metadata, "managedFields").is_null()) {
     throw bad_configuration("metadata.managedFields must be nil");
   }
   auto& fields = configuration.get_ref<Json::object_t&>();

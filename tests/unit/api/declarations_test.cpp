@@ -28,6 +28,10 @@ void find_silent(const Json& schema, const Json& definitions, const std::string&
         !resolved.contains("x-virtset-unsupported")) {
       silent.push_back(at);
     }
+    // Old kubectls refuse a document in which a list has no items.
+    if (text(member(resolved, "type")) == "array" && !resolved.contains("items")) {
+      silent.push_back(at + "[]");
+    }
     find_silent(resolved, definitions, at, silent);
     find_silent(member(resolved, "items"), definitions, at + "[]", silent);
   }
