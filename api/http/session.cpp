@@ -217,7 +217,7 @@ Session::Step Session::send_response() {
   if (response_->stream) return send_stream();
   if (!head_sent_) {
     head_sent_ = true;
-    if (!write(head() + response_->body, true)) return Step::close;
+    if (!write({head(), response_->body}, true)) return Step::close;
     response_->body.clear();
   }
   // libwebsockets keeps what the socket did not take; the transaction ends when that is gone.
@@ -250,7 +250,7 @@ Session::Step Session::send_stream() {
       lws_set_timeout(wsi_, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);
     });
     // At once: clients time out on headers that wait for the first event.
-    if (!write(head(), false)) return Step::close;
+    if (!write({head()}, false)) return Step::close;
     ask_to_write();
     return Step::going_on;
   }
@@ -262,10 +262,8 @@ Session::Step Session::send_stream() {
   std::string data;
   BodyStream::State state = response_->stream->read(data);
   if (ending_ && state == BodyStream::State::wait) state = BodyStream::State::end;
-  std::string framed;
-  if (!data.empty()) framed = fmt::format("{:x}\r\n", data.size()) + data + "\r\n";
-  if (state == BodyStream::State::end) framed += "0\r\n\r\n";
-  if (!framed.empty() && !write(framed, state == BodyStream::State::end)) return Step::close;
+  const bool last = state == BodyStream::State::end;
+  if ((!data.empty() || last) && !write_chunk(data, last)) return Step::close;
   switch (state) {
     case BodyStream::State::more:
       ask_to_write();
@@ -284,10 +282,20 @@ Session::Step Session::send_stream() {
   return Step::close;
 }
 
-bool Session::write(std::string_view data, bool last) {
-  std::vector<unsigned char> buffer(LWS_PRE + data.size());
-  std::copy(data.begin(), data.end(), buffer.begin() + LWS_PRE);
-  return lws_write(wsi_, buffer.data() + LWS_PRE, data.size(),
+bool Session::write_chunk(std::string_view data, bool last) {
+  const std::string_view end = last ? "0\r\n\r\n" : "";
+  if (data.empty()) return write({end}, last);
+  return write({fmt::format("{:x}\r\n", data.size()), data, "\r\n", end}, last);
+}
+
+bool Session::write(std::initializer_list<std::string_view> parts, bool last) {
+  std::size_t size = 0;
+  for (const std::string_view part : parts) size += part.size();
+  // Not a vector, which would be filled with zeroes first.
+  const auto buffer = std::make_unique_for_overwrite<unsigned char[]>(LWS_PRE + size);
+  unsigned char* at = buffer.get() + LWS_PRE;
+  for (const std::string_view part : parts) at = std::copy(part.begin(), part.end(), at);
+  return lws_write(wsi_, buffer.get() + LWS_PRE, size,
                    last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) >= 0;
 }
 

@@ -1,6 +1,7 @@
 // One request on a connection, from its headers to the last byte of its answer.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,7 +52,9 @@ class Session {
   Step send_response();
   Step send_stream();
   void ask_to_write();
-  bool write(std::string_view data, bool last);
+  bool write_chunk(std::string_view data, bool last);
+  // One after the other, without joining them first.
+  bool write(std::initializer_list<std::string_view> parts, bool last);
   std::string head() const;
 
   uv_loop_s* loop_;
@@ -67,7 +70,7 @@ class Session {
   bool head_sent_ = false;
   bool handling_ = false;  // the handler is running, further up the stack
   bool ending_ = false;
-  bool has_deadline_ = false;  // for the client to take what is sent
+  bool has_deadline_ = false;      // for the client to take what is sent
   std::optional<PeerWatch> peer_;  // while a stream is sent
   bool peer_gone_ = false;
   // Guards what comes back later against a connection that is gone.

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t chunk = 32 << 10;
+constexpr std::size_t chunk = 64 << 10;
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -95,7 +95,7 @@ class JsonList final : public ListStream {
   }
   void item(std::string& out, const store::Object& object, bool first) override {
     if (!first) out += ",";
-    out += rendering().text(object);
+    rendering().append(object, out);
   }
   void end(std::string& out) override { out += "],\"metadata\":" + dump(metadata()) + "}\n"; }
 };

@@ -29,13 +29,19 @@ Rendering Rendering::of(const Request& request, const Kind& kind, const std::str
   return rendering;
 }
 
-std::string Rendering::text(const store::Object& object) const {
-  if (version == kind.versions.front()) return object.text();
+void Rendering::append(const store::Object& object, std::string& out) const {
+  if (version == kind.versions.front()) {
+    out += object.text();
+    return;
+  }
   // Documents are written with sorted keys, so apiVersion comes first.
   const std::string stored = "{\"apiVersion\":\"" + kind.api_version() + "\"";
-  if (!object.text().starts_with(stored)) return dump(document(object));
-  return "{\"apiVersion\":\"" + kind.api_version(version) + "\"" +
-         object.text().substr(stored.size());
+  if (!object.text().starts_with(stored)) {
+    out += dump(document(object));
+    return;
+  }
+  out += "{\"apiVersion\":\"" + kind.api_version(version) + "\"";
+  out.append(object.text(), stored.size());
 }
 
 Json Rendering::document(const store::Object& object) const {
@@ -58,7 +64,8 @@ Response respond_with(const Rendering& rendering, const store::Object& object, i
   response.status = status;
   switch (rendering.wanted.form) {
     case Form::json:
-      response.body = rendering.text(object) + "\n";
+      rendering.append(object, response.body);
+      response.body += '\n';
       return response;
     case Form::table:
       response.body = dump(rendering.table(object, now)) + "\n";

@@ -25,8 +25,8 @@ struct Rendering {
   // Reads what the request says. Throws ApiError 400 for an includeObject that is none.
   static Rendering of(const Request& request, const Kind& kind, const std::string& version);
 
-  // The object's JSON text, without parsing it.
-  std::string text(const store::Object& object) const;
+  // Appends the object's JSON text, without parsing it.
+  void append(const store::Object& object, std::string& out) const;
   // The parsed object. The version matters only where the whole object is shown.
   nlohmann::json document(const store::Object& object) const;
   // A table of one object.

@@ -181,7 +181,9 @@ class WatchStream final : public BodyStream {
       send(type, table, out);
       return;
     }
-    out += std::string("{\"type\":\"") + type + "\",\"object\":" + rendering_.text(object) + "}\n";
+    out.append("{\"type\":\"").append(type).append("\",\"object\":");
+    rendering_.append(object, out);
+    out += "}\n";
   }
 
   // For people: a line per change, under a header.
