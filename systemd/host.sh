@@ -2,6 +2,7 @@
 #
 #   install_packages GROUP...   those of debian-packages that are not there yet; "demo" is what the
 #                               demo guest is built with
+#   install_clients DIR         other people's clients for the tests, where packages cannot be installed
 #   mend_kvm                    gives /dev/kvm the group that udev gives it
 #   ensure_libvirt DIR          returns when qemu:///system answers; what it has to start itself is
 #                               noted in DIR
@@ -18,8 +19,10 @@ wanted_packages() {
 		*) sed -n "s/^$group: //p" "$host_dir/debian-packages" | tr ' ' '\n' ;;
 		esac
 	done
-	# Debian's kubectl refuses to install beside another vendor's.
-	if [[ " $* " == *" test "* ]] && ! command -v kubectl >/dev/null; then echo kubernetes-client; fi
+	[[ " $* " == *" test "* ]] || return 0
+	# Debian's refuse to install beside another vendor's.
+	command -v kubectl >/dev/null || echo kubernetes-client
+	command -v npm >/dev/null || printf '%s\n' nodejs npm
 }
 
 install_packages() {
@@ -32,6 +35,48 @@ install_packages() {
 	if ((${#missing[@]})) || ! apt-cache show busybox-static >/dev/null 2>&1; then apt-get update; fi
 	((${#missing[@]} == 0)) ||
 		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+install_clients() {
+	mkdir -p "$1"
+	unpack_debian_kubectl "$1/kubectl-debian" &&
+		install_node_client "$1/client-node" "$host_dir/../tests/integration/client_node"
+}
+
+# Beside another vendor's, where only the tests find it.
+unpack_debian_kubectl() {
+	local into=$1 work
+	[[ $(dpkg-query -W -f '${db:Status-Status}' kubernetes-client 2>/dev/null) != installed ]] || return 0
+	[[ ! -x $into/usr/bin/kubectl ]] || return 0
+	work=$(mktemp -d)
+	# apt's own user must be able to write there.
+	chown _apt "$work" 2>/dev/null || true
+	(cd "$work" && apt-get download -q kubernetes-client) && dpkg-deb -x "$work"/*.deb "$work/root" && {
+		rm -rf "$into"
+		mv "$work/root" "$into"
+	} || {
+		echo "cannot download Debian's kubernetes-client: the tests run every kubectl there is" >&2
+		rm -rf "$work"
+		return 1
+	}
+	rm -rf "$work"
+}
+
+# What package-lock.json of the tests pins, and nothing else.
+install_node_client() {
+	local into=$1 from=$2
+	# npm writes this file last.
+	[[ ! -e $into/node_modules/.package-lock.json ]] ||
+		! cmp -s "$from/package-lock.json" "$into/package-lock.json" || return 0
+	rm -rf "$into"
+	mkdir -p "$into"
+	cp "$from/package.json" "$from/package-lock.json" "$into"
+	npm ci --prefix "$into" --ignore-scripts --no-audit --no-fund --loglevel=error || {
+		echo "cannot install @kubernetes/client-node from $(npm config get registry 2>/dev/null):" \
+			"the tests of it need a registry of npm packages once" >&2
+		rm -rf "$into"
+		return 1
+	}
 }
 
 has_systemd() { [[ -d /run/systemd/system ]]; }

@@ -4,6 +4,7 @@ import pytest
 
 import host
 from client import ApiError
+from kubectls import Kubectl
 
 
 def pytest_addoption(parser):
@@ -63,3 +64,36 @@ def api(daemon):
     """The daemon's API; sets and instances are removed after the test, which checks for leaks."""
     yield daemon.api
     remove_sets(daemon)
+
+
+@pytest.fixture(scope="module")
+def namespaces(daemon):
+    """Makes those that tests ask for; all are gone, with all that is in them, after the module."""
+    made = set()
+
+    def make(name):
+        if name not in made:
+            daemon.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+            made.add(name)
+
+    yield make
+    for name in made:
+        daemon.api.call("DELETE", f"/api/v1/namespaces/{name}")
+    for name in made:
+        host.eventually(lambda: daemon.api.request("GET", f"/api/v1/namespaces/{name}")[0] == 404,
+                        what=f"the end of namespace {name}")
+
+
+@pytest.fixture
+def kubectl(daemon, namespaces, request):
+    """That of the version asked for, in a namespace of its own."""
+    kubectl = Kubectl(request.param, daemon)
+    namespaces(kubectl.namespace)
+    return kubectl
+
+
+@pytest.fixture
+def name(request):
+    """Of the objects of one test, whichever version runs it: each has its namespace."""
+    subject = request.node.callspec.params.get("subject", "")
+    return f"{request.node.originalname.removeprefix('test_')}-{subject}".strip("-").replace("_", "-")
