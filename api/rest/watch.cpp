@@ -55,7 +55,7 @@ Options read_options(const Request& request) {
     options.bookmark_after_initial = options.bookmarks;
   }
   const auto timeout = request.parameter("timeoutSeconds").value_or("");
-  constexpr std::int64_t longest = 24 * 3600;
+  constexpr std::int64_t longest = 30 * 24 * 3600;
   if (!timeout.empty()) {
     options.timeout = seconds(std::min(longest, read_number(timeout, "timeoutSeconds")));
   }

@@ -157,7 +157,9 @@ TEST_F(LibvirtHypervisorTest, TellsEventsOfItsOwnOnly) {
   }
   EXPECT_TRUE(told_.wait_for_event(Event::Type::stopped, uuid(1)));
   for (const Event& event : told_.events) EXPECT_EQ(event.uuid, uuid(1));
-  EXPECT_EQ(told_.events.front().type, Event::Type::paused);
+  // libvirt may still have had the start to tell when we began to listen.
+  const bool late = told_.events.front().type == Event::Type::started;
+  EXPECT_EQ(told_.events.at(late ? 1 : 0).type, Event::Type::paused);
   EXPECT_EQ(told_.events.back().stop_reason, StopReason::destroyed);
 }
 
