@@ -98,6 +98,9 @@ std::string one_line(const std::string& value) {
 
 Session::Step Session::begin(const char* path) {
   request_.method = method_of(wsi_);
+  // RFC 9110: what GET would answer, but its body.
+  head_only_ = request_.method == "HEAD";
+  if (head_only_) request_.method = "GET";
   request_.path = path;
   request_.query = query_of(wsi_);
   request_.accept = header(wsi_, WSI_TOKEN_HTTP_ACCEPT);
@@ -214,6 +217,10 @@ std::string Session::head() const {
 }
 
 Session::Step Session::send_response() {
+  if (head_only_) {
+    if (!write({head()}, true)) return Step::close;
+    return ending_ ? Step::close : Step::done;
+  }
   if (response_->stream) return send_stream();
   if (!head_sent_) {
     head_sent_ = true;

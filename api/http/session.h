@@ -64,6 +64,7 @@ class Session {
   Request request_;
   std::string token_;
   bool takes_gzip_ = false;
+  bool head_only_ = false;
   std::size_t expected_body_ = 0;
   std::optional<ChunkedBody> chunked_;  // where the length is not known in advance
   std::optional<Response> response_;

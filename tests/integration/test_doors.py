@@ -57,6 +57,37 @@ def test_answers_for_people_and_for_programs(daemon, api):
     assert table[1].split()[:2] == ["web", "0"]
 
 
+def test_head_is_an_answer_without_its_body(daemon, api):
+    api.create("vmirs", demo_set(replicas=0))
+    base = "http://localhost"
+    for path, code in ((api.path("vmirs", "web"), "200"), (api.path("vmirs"), "200"),
+                       (api.path("vmirs", "none"), "404"), ("/", "200")):
+        # Two on one connection: a body that is sent nevertheless would be taken for the second answer.
+        head = curl(daemon, "--head", base + path, base + path)
+        assert head.count(f"HTTP/1.1 {code} ") == 2, head
+
+
+def test_bodies_of_unknown_length_are_taken(daemon, api):
+    document = json.dumps(demo_set("chunked", 0))
+    answer = host.run("curl", "-sS", "--unix-socket", daemon.directory / "virtset.sock",
+                      "-H", "Transfer-Encoding: chunked", "-H", "Content-Type: application/json",
+                      "--data-binary", "@-", "http://localhost" + api.path("vmirs"), input=document)
+    assert json.loads(answer)["metadata"]["name"] == "chunked"
+
+
+def test_long_lists_are_compressed_for_who_takes_it(daemon, api):
+    for number in range(60):
+        document = demo_set(f"long-{number}", 0)
+        document["metadata"]["annotations"] = {"padding": "x" * 3000}
+        api.create("vmirs", document)
+    url = "http://localhost" + api.path("vmirs")
+    plain = curl(daemon, url)
+    assert curl(daemon, "--compressed", url) == plain
+    sizes = [int(curl(daemon, "-o", "/dev/null", "-w", "%{size_download}", *options, url))
+             for options in ((), ("-H", "Accept-Encoding: gzip"))]
+    assert sizes[1] * 5 < sizes[0], sizes
+
+
 def test_yaml_and_json_are_taken(daemon, api):
     document = demo_set(replicas=0)
     url = "http://localhost" + api.path("vmirs")
@@ -79,9 +110,7 @@ def test_replace_conflicts_on_an_old_revision(api):
 
 
 def test_namespaces_have_their_own_sets(daemon, api):
-    # Not "create namespace": that speaks protobuf, which we do not yet.
-    daemon.kubectl("create", "-f", "-",
-                   input='{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}')
+    daemon.kubectl("create", "namespace", "lab")
     document = demo_set(replicas=0)
     path = api.path("vmirs").replace("/default/", "/lab/")
     api.call("POST", path, document)

@@ -1,0 +1,41 @@
+// Bodies as JSON and as YAML. What was read must come out of the writer as it went in.
+
+#include "api/rest/negotiation.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace virtset;
+
+namespace {
+
+// Parsers must not make much of little: aliases could repeat a long text for ever.
+constexpr std::size_t heaviest = 4 << 20;
+constexpr int deepest = 100;
+// What our own YAML is read back with.
+constexpr int deepest_yaml = 64;
+
+void read(const char* type, std::string_view body) {
+  fuzz::Json json;
+  if (!fuzz::accepted([&] { json = api::parse_body(type, body); })) return;
+  fuzz::require(fuzz::depth(json) <= deepest, "bodies are not nested too deeply");
+  fuzz::require(fuzz::weight(json) <= heaviest, "bodies are not heavier than their text");
+  const std::string text = json.dump();
+  fuzz::require(fuzz::Json::parse(text) == json, "JSON is read as it was written", text);
+  if (fuzz::depth(json) >= deepest_yaml) return;
+  const std::string yaml = api::to_yaml(json);
+  fuzz::Json again;
+  try {
+    again = api::parse_yaml(yaml);
+  } catch (const api::BadYaml& bad) {
+    fuzz::require(false, bad.what(), yaml);
+  }
+  fuzz::require(again == json, "YAML is read as it was written", text + "\n" + yaml);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view body = fuzz::view(data, size);
+  read("application/json", body);
+  read("application/yaml", body);
+  return 0;
+}
