@@ -62,6 +62,22 @@ void change_object(const WriteContext& context, std::shared_ptr<PendingWrite> pe
   run_write(context, path.key(), pending, std::move(mutate), object_answer(pending));
 }
 
+// Kubernetes: a configuration says which object it is for, and cannot ask for one that is gone.
+void check_identity(const ResourcePath& path, const Json& configuration, bool exists) {
+  const std::string name = text(member(configuration, "metadata", "name"));
+  if (name != path.name) {
+    throw bad_request(name.empty()
+                          ? "name must be provided"
+                          : "the name of the object (" + name +
+                                ") does not match the name on the URL (" + path.name + ")");
+  }
+  if (!exists && !text(member(configuration, "metadata", "uid")).empty()) {
+    throw conflict(*path.kind, path.name,
+                   "uid mismatch: the provided object specified a uid, and "
+                   "no existing object was found");
+  }
+}
+
 void apply_object(const WriteContext& context) {
   const ResourcePath path = context.path;
   Json configuration = parse_body(context.request.content_type, context.request.body);
@@ -74,6 +90,7 @@ void apply_object(const WriteContext& context) {
     const Time now = pending->scheduler.now();
     const std::shared_ptr<const Json> old = current ? current->document() : nullptr;
     if (!current && !path.subresource.empty()) throw not_found(*path.kind, path.name);
+    check_identity(path, configuration, current != nullptr);
     Json next = apply(*path.kind, old.get(), std::move(configuration), who, force, now);
     Admitted admitted;
     if (current) {
@@ -83,7 +100,6 @@ void apply_object(const WriteContext& context) {
     }
     require_namespace(store, path);
     pending->success_status = 201;
-    next["metadata"]["name"] = path.name;
     admitted = admit_new(*path.kind, std::move(next), {path.ns.value_or(""), nullptr},
                          field_validation(pending->request), now);
     pending->warn(admitted);
@@ -151,6 +167,15 @@ void patch_object(const WriteContext& context) {
   if (is_apply(context.request)) {
     apply_object(context);
     return;
+  }
+  if (context.request.parameter("force")) {
+    ApiError error(
+        422, "Invalid",
+        "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified "
+        "for non-apply patch");
+    error.causes = {{FieldError::Reason::forbidden, "force",
+                     "Forbidden: may not be specified for non-apply patch"}};
+    throw error;
   }
   change_object(context, pend(context),
                 [patch = read_patch(*context.path.kind, context.request)](

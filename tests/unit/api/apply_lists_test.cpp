@@ -149,7 +149,7 @@ TEST_F(ApplyTest, CostGrowsWithTheItemsAndNotWithTheirSquare) {
     small = std::min(small, cost_of(few));
     large = std::min(large, cost_of(few * factor));
   }
-  EXPECT_LT(large / small, factor * factor / 4.0);
+  EXPECT_LT(large / small, factor * factor / 2.0);
 }
 
 }  // namespace
