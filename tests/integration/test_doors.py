@@ -80,6 +80,8 @@ def test_long_lists_are_compressed_for_who_takes_it(daemon, api):
         document = demo_set(f"long-{number}", 0)
         document["metadata"]["annotations"] = {"padding": "x" * 3000}
         api.create("vmirs", document)
+    # So that nothing changes any more.
+    api.wait("vmirs", lambda sets: len(sets) == 60 and all("status" in s for s in sets.values()))
     url = "http://localhost" + api.path("vmirs")
     plain = curl(daemon, url)
     assert curl(daemon, "--compressed", url) == plain
