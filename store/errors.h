@@ -23,6 +23,14 @@ class Overloaded : public std::runtime_error {
   Overloaded() : std::runtime_error("too many writes are waiting to be stored, try again") {}
 };
 
+// A document is larger than the store keeps. Trying again does not help.
+class TooLarge : public std::runtime_error {
+ public:
+  TooLarge(std::size_t size, std::size_t most)
+      : std::runtime_error("the object has " + std::to_string(size) + " bytes, the most is " +
+                           std::to_string(most)) {}
+};
+
 // The database cannot be opened or used by this version of the daemon.
 class OpenFailed : public std::runtime_error {
  public:

@@ -102,6 +102,9 @@ std::optional<Store::Write> Store::build(const Key& key, Request& request) {
       Json document = removes ? Json(*current->document()) : std::move(mutation.document);
       document["metadata"]["resourceVersion"] = std::to_string(revision);
       std::string text = document.dump(-1, ' ', false, Json::error_handler_t::replace);
+      if (!removes && text.size() > limits_.document_bytes) {
+        throw TooLarge(text.size(), limits_.document_bytes);
+      }
       text.shrink_to_fit();
       auto object = std::make_shared<const Object>(key, document["metadata"].value("uid", ""),
                                                    revision, std::move(text), recent_);

@@ -45,7 +45,7 @@ class Store {
   using Mutate = std::function<Mutation(const Object* current)>;
 
   struct Outcome {
-    std::exception_ptr error;  // CommitFailed, or what Mutate threw
+    std::exception_ptr error;  // CommitFailed, TooLarge, or what Mutate threw
     ObjectPtr object;          // as it now stands; for a removal the last state
     bool changed = false;
   };
@@ -55,6 +55,7 @@ class Store {
     std::size_t waiting_writes = 65'536;
     std::size_t rows_per_commit = 1'024;
     std::size_t parsed_documents = 512;
+    std::size_t document_bytes = 3u << 20;
   };
 
   Store(std::unique_ptr<Committer> committer, Contents contents, Post post)

@@ -42,8 +42,18 @@ void apply_operation(Json& document, const Json& operation, std::size_t& copied)
   const bool takes = op == "copy" || op == "move";
   const Json& value = takes ? document.at(Json::json_pointer(text(member(operation, "from"))))
                             : member(operation, "value");
-  if (op == "copy") copied += value.dump().size();
+  // The library copies what it moves, too.
+  if (takes) copied += value.dump().size();
   if (copied > most_copied) throw refused(operation, "copies too much");
+  if (op == "move" && path.starts_with(text(member(operation, "from")) + "/")) {
+    throw refused(operation, "moves something into itself");
+  }
+  // The library asserts this.
+  const Json::json_pointer target(path);
+  if ((op == "add" || takes) && !target.empty() &&
+      !document.at(target.parent_pointer()).is_structured()) {
+    throw refused(operation, "is in something that has no members");
+  }
   if (std::count(path.begin(), path.end(), '/') + depth_of(value) > deepest) {
     throw refused(operation, "nests too deeply");
   }

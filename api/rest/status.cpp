@@ -78,6 +78,8 @@ ApiError to_api_error(const std::exception_ptr& error) {
     ApiError busy(429, "TooManyRequests", overload.what());
     busy.retry_after_seconds = 1;
     return busy;
+  } catch (const store::TooLarge& large) {
+    return ApiError(413, "RequestEntityTooLarge", large.what());
   } catch (const store::CommitFailed& failed) {
     return ApiError(failed.disk_full() ? 507 : 503,
                     failed.disk_full() ? "InsufficientStorage" : "ServiceUnavailable",

@@ -65,7 +65,7 @@ void change_object(const WriteContext& context, std::shared_ptr<PendingWrite> pe
 // Kubernetes: a configuration says which object it is for, and cannot ask for one that is gone.
 void check_identity(const ResourcePath& path, const Json& configuration, bool exists) {
   const std::string name = text(member(configuration, "metadata", "name"));
-  if (name != path.name) {
+  if (name != path.name && !(exists && name.empty())) {
     throw bad_request(name.empty()
                           ? "name must be provided"
                           : "the name of the object (" + name +

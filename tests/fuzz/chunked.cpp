@@ -10,7 +10,7 @@ using State = api::ChunkedBody::State;
 
 namespace {
 
-constexpr std::size_t limit = 1024;
+constexpr std::size_t limit = 64;
 
 struct Outcome {
   State state = State::more;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "api/kinds/admission.h"
 #include "api/rest/rest_api.h"
 #include "tests/fakes/manual_scheduler.h"
 #include "tests/fakes/memory_committer.h"
@@ -35,7 +36,7 @@ POST /api/v1/namespaces/default/configmaps
 PATCH /api/v1/namespaces/default/configmaps/applied?fieldManager=kubectl
 content-type: application/apply-patch+yaml
 
-{"apiVersion":"v1","kind":"ConfigMap","data":{"k":"v"}}
+{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied"},"data":{"k":"v"}}
 ====
 POST /apis/kubevirt.io/v1/namespaces/default/virtualmachineinstancereplicasets
 
@@ -46,7 +47,7 @@ POST /apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances
 
 {"metadata":{"name":"vm"},"spec":{"domain":{"devices":{},"memory":{"guest":"64Mi"}}}}
 )";
-constexpr std::size_t most_requests = 16;
+constexpr std::size_t most_requests = 8;
 constexpr int most_reads = 1000;
 
 // A request and what has come of it so far.
@@ -61,7 +62,7 @@ bool is_json(const api::Response& response) { return response.content_type == "a
 
 class Daemon {
  public:
-  explicit Daemon(const test::Disk& disk) : disk_(disk) {
+  explicit Daemon(const test::Disk& disk) : first_revision_(disk.revision), disk_(disk) {
     scheduler_.emplace();
     auto committer = std::make_unique<test::MemoryCommitter>(disk_);
     committer_ = committer.get();
@@ -83,6 +84,9 @@ class Daemon {
     set_disk("fine");
     for (const auto& exchange : exchanges_) {
       fuzz::require(exchange->answers == 1, "a request is answered once", exchange->request.path);
+    }
+    for (const auto& [key, object] : disk_.rows) {
+      if (object->revision() > first_revision_) check_stored(*object);
     }
   }
   const test::Disk& disk() const { return disk_; }
@@ -145,6 +149,23 @@ class Daemon {
     }
   }
 
+  // What was taken can be read from the disk, and is taken again as it is.
+  static void check_stored(const store::Object& object) {
+    const fuzz::Json& document = *object.document();
+    fuzz::require(fuzz::Json::parse(object.text()) == document,
+                  "what is on the disk is what is served", object.text());
+    const store::Key& key = object.key();
+    const api::Kind& kind = *api::builtin_kinds().find(key.group, key.kind);
+    try {
+      const auto again =
+          api::admit_change(kind, document, document, api::Part::all, api::FieldValidation::strict);
+      fuzz::require(again.object == document, "what is stored stays as it is",
+                    object.text() + "\n" + fuzz::dump(again.object));
+    } catch (const api::ApiError& error) {
+      fuzz::require(false, "what is stored is taken again", error.what() + ("\n" + object.text()));
+    }
+  }
+
   void read(Exchange& exchange) {
     if (!exchange.response.stream) return;
     const bool woken = std::exchange(exchange.woken, false);
@@ -172,6 +193,7 @@ class Daemon {
   static std::optional<test::ManualScheduler> scheduler_;
   static std::optional<store::Store> store_;
   static std::optional<api::RestApi> api_;
+  const store::Revision first_revision_;
   test::Disk disk_;
   test::MemoryCommitter* committer_ = nullptr;
   std::vector<std::shared_ptr<Exchange>> exchanges_;

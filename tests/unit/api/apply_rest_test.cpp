@@ -56,6 +56,9 @@ TEST_F(ApplyRestTest, RequestsThatMakeNoSense) {
   EXPECT_EQ(apply(maps + "/c", typo, "me", {{"fieldValidation", "Strict"}}).status, 400);
   EXPECT_EQ(get(maps + "/c").status, 404) << "something was written";
   apply(maps + "/c", map("c", {}));
+  Json nameless = map("c", {{"a", "1"}});
+  nameless.erase("metadata");
+  EXPECT_EQ(apply(maps + "/c", nameless).json()["data"]["a"], "1") << "the path has the name";
   EXPECT_EQ(send("PATCH", maps + "/c", Json::object(), "application/merge-patch+json",
                  {{"force", "true"}})
                 .status,

@@ -88,6 +88,48 @@ TEST_F(Hostile, PatchThatNestsWithoutEnd) {
               HasSubstr("nests too deeply"));
 }
 
+TEST_F(Hostile, PatchBelowAScalarOrIntoItself) {
+  send("POST", core + "/configmaps", {{"metadata", {{"name", "c"}}}, {"data", {{"a", "b"}}}});
+  const auto patched = [&](const Json& operation) {
+    return send("PATCH", core + "/configmaps/c", Json::array({operation}),
+                "application/json-patch+json")
+        .text;
+  };
+  EXPECT_THAT(patched({{"op", "add"}, {"path", "/kind/x"}, {"value", 1}}),
+              HasSubstr("in something that has no members"));
+  EXPECT_THAT(patched({{"op", "move"}, {"from", "/data"}, {"path", "/data/x"}}),
+              HasSubstr("moves something into itself"));
+}
+
+TEST_F(Hostile, PatchThatMovesALotToAndFro) {
+  const std::string path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+  send("POST", path,
+       {{"metadata", {{"name", "r"}}},
+        {"revision", 1},
+        {"data", {{"a", std::string(1 << 20, 'x')}}}});
+  Json patch = Json::array();
+  for (int i = 0; i < 5000; ++i) {
+    patch.push_back({{"op", "move"}, {"from", "/data"}, {"path", "/x"}});
+    patch.push_back({{"op", "move"}, {"from", "/x"}, {"path", "/data"}});
+  }
+  EXPECT_THAT(send("PATCH", path + "/r", patch, "application/json-patch+json").text,
+              HasSubstr("copies too much"));
+}
+
+TEST_F(Hostile, ObjectThatGrowsByPatches) {
+  const std::string path = core + "/events";
+  ASSERT_EQ(send("POST", path,
+                 {{"metadata", {{"name", "e"}}},
+                  {"involvedObject", Json::object()},
+                  {"series", {{"a", std::string(2 << 20, 'x')}}}})
+                .status,
+            201);
+  const Json twice = Json::array({{{"op", "copy"}, {"from", "/series"}, {"path", "/related"}}});
+  const Answer answer = send("PATCH", path + "/e", twice, "application/json-patch+json");
+  EXPECT_EQ(answer.status, 413) << answer.text;
+  EXPECT_EQ(answer.json()["reason"], "RequestEntityTooLarge");
+}
+
 TEST_F(Hostile, PathThatIsNotText) {
   EXPECT_EQ(get("/api/v1/namespaces/\xff", "application/yaml").status, 400);
   EXPECT_EQ(get(core + "/configmaps", "", {{"labelSelector", "\xc3"}}).status, 400);

@@ -75,6 +75,23 @@ TEST_F(StoreTest, WriteBecomesVisibleWhenItIsDurable) {
   EXPECT_EQ((*outcomes_[0].object->document())["metadata"]["resourceVersion"], "1");
 }
 
+TEST_F(StoreTest, DocumentMayNotBeTooLarge) {
+  open(Store::Limits{.document_bytes = 200});
+  put("a", 1);
+  store_->write(
+      key("a"),
+      [](const store::Object*) {
+        Json large = document("a", 2);
+        large["padding"] = std::string(200, 'x');
+        return Mutation::put(large);
+      },
+      keep());
+  loop_.run();
+  ASSERT_THAT(outcomes_, SizeIs(2));
+  EXPECT_THROW(std::rethrow_exception(outcomes_[1].error), store::TooLarge);
+  EXPECT_EQ(value("a"), 1);
+}
+
 TEST_F(StoreTest, WritesOfOneTurnAreOneTransaction) {
   for (int i = 0; i < 250; ++i) put("n" + std::to_string(i));
   loop_.run();
