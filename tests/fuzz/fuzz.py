@@ -15,17 +15,17 @@ BUILD = ROOT / "build/fuzz"
 
 # How long an input may become, in bytes. What grows with the input costs speed.
 FUZZERS = {
-    "admission": 16 << 10,
-    "apply": 16 << 10,
-    "body": 64 << 10,
+    "admission": 8 << 10,
+    "apply": 8 << 10,
+    "body": 4 << 10,
     "chunked": 4 << 10,
     "headers": 1 << 10,
     "list_options": 1 << 10,
-    "patch": 64 << 10,
-    "protobuf": 16 << 10,
-    "request": 16 << 10,
-    "selectors": 4 << 10,
-    "strategic": 16 << 10,
+    "patch": 8 << 10,
+    "protobuf": 8 << 10,
+    "request": 4 << 10,
+    "selectors": 1 << 10,
+    "strategic": 8 << 10,
 }
 MANIFESTS = {"admission", "body"}  # whose inputs are manifests
 AT_A_TIME = 2
