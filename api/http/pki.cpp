@@ -19,6 +19,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "api/kinds/base64.h"
+
 namespace virtset::api {
 
 namespace {
@@ -186,15 +188,6 @@ std::string new_token() {
   return token;
 }
 
-std::string base64(const std::string& data) {
-  std::string encoded((data.size() + 2) / 3 * 4 + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(encoded.data()),
-                                   reinterpret_cast<const unsigned char*>(data.data()),
-                                   static_cast<int>(data.size()));
-  encoded.resize(static_cast<std::size_t>(size));
-  return encoded;
-}
-
 }  // namespace
 
 void write_private_file(const fs::path& path, const std::string& content, unsigned mode,
@@ -247,7 +240,7 @@ std::string kubeconfig(const Pki& pki, const std::string& server) {
          server +
          "\n"
          "    certificate-authority-data: " +
-         base64(read(pki.ca_certificate)) +
+         encode_base64(read(pki.ca_certificate)) +
          "\n"
          "users:\n"
          "- name: admin\n"

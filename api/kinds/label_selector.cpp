@@ -29,13 +29,14 @@ class LabelSelector::Parser {
 
   LabelSelector parse() {
     LabelSelector selector;
-    if (token_.empty()) return selector;
-    for (;;) {
+    while (!token_.empty()) {
       selector.add(requirement());
-      if (token_.empty()) return selector;
+      if (token_.empty()) break;
       expect(",");
       if (token_.empty()) fail("a requirement after ','");
     }
+    selector.sort();
+    return selector;
   }
 
  private:
@@ -151,6 +152,7 @@ LabelSelector LabelSelector::from_object(const nlohmann::json& object) {
                                    : Operator::does_not_exist,
                   values});
   }
+  selector.sort();
   return selector;
 }
 
@@ -163,11 +165,12 @@ void LabelSelector::add(Requirement requirement) {
       throw BadSelector("value \"" + value + "\": " + *wrong);
     }
   }
-  // Kept sorted by key, which is the canonical order.
-  const auto at =
-      std::upper_bound(requirements_.begin(), requirements_.end(), requirement,
-                       [](const Requirement& a, const Requirement& b) { return a.key < b.key; });
-  requirements_.insert(at, std::move(requirement));
+  requirements_.push_back(std::move(requirement));
+}
+
+void LabelSelector::sort() {
+  std::stable_sort(requirements_.begin(), requirements_.end(),
+                   [](const Requirement& a, const Requirement& b) { return a.key < b.key; });
 }
 
 bool LabelSelector::matches(const nlohmann::json& labels) const {

@@ -46,6 +46,8 @@ class LabelSelector {
   class Parser;
 
   void add(Requirement requirement);
+  // By key, which is the canonical order; those of one key stay as they were given.
+  void sort();
 
   bool nothing_ = false;
   std::vector<Requirement> requirements_;

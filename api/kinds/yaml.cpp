@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 
+#include "api/kinds/json_depth.h"
+
 namespace virtset::api {
 
 namespace {
@@ -220,14 +222,6 @@ class Reader {
     if (depth + it->second.depth > deepest) throw BadYaml(event.line() + "nested too deeply");
     count(event, it->second.size);
     return it->second.value;
-  }
-
-  static int depth_of(const Json& value) {
-    int deepest_item = 0;
-    if (value.is_structured()) {
-      for (const Json& item : value) deepest_item = std::max(deepest_item, 1 + depth_of(item));
-    }
-    return deepest_item;
   }
 
   static std::size_t size(const Json& value) {

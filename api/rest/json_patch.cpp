@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/kinds/json_access.h"
+#include "api/kinds/json_depth.h"
 #include "api/rest/status.h"
 
 namespace virtset::api {
@@ -13,16 +14,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t most_operations = 10'000;
 constexpr std::size_t most_copied = 3u << 20;
-// Of a document; everything that works on documents recurses.
+// Of a document.
 constexpr std::ptrdiff_t deepest = 100;
-
-std::ptrdiff_t depth_of(const Json& value) {
-  std::ptrdiff_t below = 0;
-  if (value.is_structured()) {
-    for (const Json& item : value) below = std::max(below, 1 + depth_of(item));
-  }
-  return below;
-}
 
 // "test of /data/a".
 std::string described(const Json& operation) {

@@ -32,11 +32,9 @@ std::string from_url(std::string_view token) {
 }
 
 ApiError refused(const char* parameter, const std::string& why) {
-  ApiError error(
-      422, "Invalid",
-      std::string("ListOptions.meta.k8s.io \"\" is invalid: ") + parameter + ": Forbidden: " + why);
+  ApiError error =
+      invalid_option("ListOptions", FieldError::Reason::forbidden, parameter, "Forbidden: " + why);
   error.subject = ApiError::Subject{"meta.k8s.io", "ListOptions", "", ""};
-  error.causes = {{FieldError::Reason::forbidden, parameter, "Forbidden: " + why}};
   return error;
 }
 
@@ -127,21 +125,18 @@ ListOptions ListOptions::of(const Request& request, store::Revision now) {
 }
 
 std::vector<store::ObjectPtr> list_objects(const store::Store& store, const ObjectFilter& filter) {
-  const Kind& kind = filter.kind();
-  return store.list(kind.group, kind.kind,
-                    filter.ns() ? std::optional<std::string_view>(*filter.ns()) : std::nullopt);
+  return store.list(filter.kind().group, filter.kind().kind, filter.ns());
 }
 
 Snapshot take_snapshot(const store::Store& store, const ObjectFilter& filter,
                        const ListOptions& options) {
   const Kind& kind = filter.kind();
-  const auto ns = filter.ns() ? std::optional<std::string_view>(*filter.ns()) : std::nullopt;
   const auto& from = options.continuation;
   const store::Revision wanted = from ? from->revision : options.exactly.value_or(-1);
   Snapshot snapshot;
   if (wanted < 0 || wanted == store.revision()) {
     snapshot = {list_objects(store, filter), store.revision()};
-  } else if (auto objects = store.list_at(wanted, kind.group, kind.kind, ns)) {
+  } else if (auto objects = store.list_at(wanted, kind.group, kind.kind, filter.ns())) {
     snapshot = {std::move(*objects), wanted};
   } else if (from) {
     ApiError error = expired(

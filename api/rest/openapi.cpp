@@ -1,8 +1,6 @@
 #include "api/rest/openapi.h"
 
-#include <openssl/sha.h>
-
-#include <algorithm>
+#include <functional>
 
 #include "api/kinds/json_access.h"
 #include "api/rest/openapi_schema.h"
@@ -148,18 +146,6 @@ class DocumentBuilder {
   Json components_ = Json::object();
 };
 
-std::string hash_of(const std::string& text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    constexpr const char* digits = "0123456789ABCDEF";
-    hex += digits[byte >> 4];
-    hex += digits[byte & 15];
-  }
-  return hex;
-}
-
 std::string path_of(const std::string& group_version) {
   return (group_version.find('/') == std::string::npos ? "api/" : "apis/") + group_version;
 }
@@ -178,12 +164,15 @@ Response version_two(const std::string& protobuf, const Request& request) {
 
 }  // namespace
 
-OpenApi::OpenApi(const Kinds& kinds) : kinds_(kinds) {
-  // Documents change with the declarations, all of which are part of the binary.
-  std::string declared =
-      version_document()["gitVersion"].get<std::string>() + kinds.definitions().dump();
-  for (const Kind& kind : kinds.all()) declared += kind.schema_document.dump();
-  hash_ = hash_of(declared);
+// Documents change with the declarations, all of which are part of the binary.
+const std::string& OpenApi::hash() {
+  if (hash_.empty()) {
+    std::string declared =
+        version_document()["gitVersion"].get<std::string>() + kinds_.definitions().dump();
+    for (const Kind& kind : kinds_.all()) declared += kind.schema_document.dump();
+    hash_ = std::to_string(std::hash<std::string>()(declared));
+  }
+  return hash_;
 }
 
 std::optional<Response> OpenApi::respond(const Request& request,
@@ -202,7 +191,7 @@ std::optional<Response> OpenApi::respond(const Request& request,
       if (kind.api_version(version) != wanted) continue;
       Response response;
       response.body = document(wanted);
-      response.headers.emplace_back("etag", "\"" + hash_ + "\"");
+      response.headers.emplace_back("etag", "\"" + hash() + "\"");
       return response;
     }
   }
@@ -221,7 +210,7 @@ Response OpenApi::index() {
     for (const std::string& version : kind.versions) {
       const std::string group_version = kind.api_version(version);
       const std::string path = path_of(group_version);
-      paths[path] = {{"serverRelativeURL", "/openapi/v3/" + path + "?hash=" + hash_}};
+      paths[path] = {{"serverRelativeURL", "/openapi/v3/" + path + "?hash=" + hash()}};
     }
   }
   Response response;

@@ -15,7 +15,7 @@ namespace virtset::api {
 class OpenApi {
  public:
   // `kinds` must outlive it.
-  explicit OpenApi(const Kinds& kinds);
+  explicit OpenApi(const Kinds& kinds) : kinds_(kinds) {}
 
   // Answers /openapi/v2, see openapi_v2.h, /openapi/v3, its index, and /openapi/v3/api/v1,
   // /openapi/v3/apis/{group}/{version}; nothing for other paths. Documents are made when they are
@@ -25,6 +25,7 @@ class OpenApi {
  private:
   const std::string& document(const std::string& group_version);
   Response index();
+  const std::string& hash();
 
   const Kinds& kinds_;
   std::string hash_;

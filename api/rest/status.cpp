@@ -43,6 +43,14 @@ ApiError bad_request(const std::string& message) { return ApiError(400, "BadRequ
 
 ApiError expired(const std::string& message) { return ApiError(410, "Expired", message); }
 
+ApiError invalid_option(const std::string& options, FieldError::Reason reason,
+                        const std::string& parameter, const std::string& why) {
+  ApiError error(422, "Invalid",
+                 options + ".meta.k8s.io \"\" is invalid: " + parameter + ": " + why);
+  error.causes = {{reason, parameter, why}};
+  return error;
+}
+
 Json to_status(const ApiError& error) {
   Json status{{"kind", "Status"},    {"apiVersion", "v1"},      {"metadata", Json::object()},
               {"status", "Failure"}, {"message", error.what()}, {"reason", error.reason()},

@@ -17,6 +17,9 @@ ApiError already_exists(const Kind& kind, const std::string& name, bool being_de
 ApiError conflict(const Kind& kind, const std::string& name, const std::string& why);
 ApiError bad_request(const std::string& message);
 ApiError expired(const std::string& message);
+// A parameter that cannot be given so. `options` is Kubernetes' name of all of them: "ListOptions".
+ApiError invalid_option(const std::string& options, FieldError::Reason reason,
+                        const std::string& parameter, const std::string& why);
 
 nlohmann::json to_status(const ApiError& error);
 

@@ -52,12 +52,8 @@ Writer writer(const Request& request, const ResourcePath& path) {
     }
   }
   if (manager.empty() && is_apply(request)) {
-    ApiError error(422, "Invalid",
-                   "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is "
-                   "required for apply patch");
-    error.causes = {{FieldError::Reason::required, "fieldManager",
-                     "Required value: is required for apply patch"}};
-    throw error;
+    throw invalid_option("PatchOptions", FieldError::Reason::required, "fieldManager",
+                         "Required value: is required for apply patch");
   }
   if (manager.empty()) {
     const std::string_view agent = request.user_agent;

@@ -31,15 +31,8 @@ Part part_of(const ResourcePath& path) {
   return path.subresource == "status" ? Part::status : Part::all;
 }
 
-// What becomes of `current` when a writer wants it to be `next`.
-Mutation change(const PendingWrite& pending, const ResourcePath& path, const Json& current,
-                Json next, Admitted& admitted) {
-  admitted = admit_change(*path.kind, current, std::move(next), part_of(path),
-                          field_validation(pending.request));
-  if (!is_apply(pending.request)) {
-    record_update(*path.kind, current, admitted.object, writer(pending.request, path),
-                  pending.scheduler.now());
-  }
+// The write that an admitted change of `current` amounts to.
+Mutation settle(const Json& current, Admitted admitted) {
   if (equal_but_for_times(current, admitted.object)) return Mutation::nothing();
   return put_or_finish(std::move(admitted.object));
 }
@@ -48,16 +41,15 @@ Mutation change(const PendingWrite& pending, const ResourcePath& path, const Jso
 void change_object(const WriteContext& context, std::shared_ptr<PendingWrite> pending,
                    std::function<Json(const store::Object& current)> next) {
   const ResourcePath path = context.path;
-  // What is wrong with the request is wrong before anything is waited for.
-  static_cast<void>(field_validation(context.request));
-  static_cast<void>(writer(context.request, path));
-  auto mutate = [path, pending, next](const store::Object* current) {
+  const FieldValidation validation = field_validation(context.request);
+  const Writer who = writer(context.request, path);
+  auto mutate = [path, validation, who, pending, next](const store::Object* current) {
     if (!current) throw not_found(*path.kind, path.name);
     const std::shared_ptr<const Json> old = current->document();
-    Admitted admitted;
-    Mutation mutation = change(*pending, path, *old, next(*current), admitted);
+    Admitted admitted = admit_change(*path.kind, *old, next(*current), part_of(path), validation);
+    record_update(*path.kind, *old, admitted.object, who, pending->scheduler.now());
     pending->warn(admitted);
-    return mutation;
+    return settle(*old, std::move(admitted));
   };
   run_write(context, path.key(), pending, std::move(mutate), object_answer(pending));
 }
@@ -83,25 +75,24 @@ void apply_object(const WriteContext& context) {
   Json configuration = parse_body(context.request.content_type, context.request.body);
   const Writer who = writer(context.request, path);
   const bool force = context.request.flag("force");
+  const FieldValidation validation = field_validation(context.request);
   auto pending = pend(context);
-  static_cast<void>(field_validation(context.request));
   auto mutate = [&store = context.store, path, pending, configuration = std::move(configuration),
-                 who, force](const store::Object* current) mutable {
+                 who, force, validation](const store::Object* current) mutable {
     const Time now = pending->scheduler.now();
     const std::shared_ptr<const Json> old = current ? current->document() : nullptr;
     if (!current && !path.subresource.empty()) throw not_found(*path.kind, path.name);
     check_identity(path, configuration, current != nullptr);
     Json next = apply(*path.kind, old.get(), std::move(configuration), who, force, now);
-    Admitted admitted;
     if (current) {
-      Mutation mutation = change(*pending, path, *old, std::move(next), admitted);
-      pending->warn(admitted);
-      return mutation;
+      Admitted changed = admit_change(*path.kind, *old, std::move(next), part_of(path), validation);
+      pending->warn(changed);
+      return settle(*old, std::move(changed));
     }
     require_namespace(store, path);
     pending->success_status = 201;
-    admitted = admit_new(*path.kind, std::move(next), {path.ns.value_or(""), nullptr},
-                         field_validation(pending->request), now);
+    Admitted admitted =
+        admit_new(*path.kind, std::move(next), {path.ns.value_or(""), nullptr}, validation, now);
     pending->warn(admitted);
     return Mutation::put(std::move(admitted.object));
   };
@@ -169,13 +160,8 @@ void patch_object(const WriteContext& context) {
     return;
   }
   if (context.request.parameter("force")) {
-    ApiError error(
-        422, "Invalid",
-        "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified "
-        "for non-apply patch");
-    error.causes = {{FieldError::Reason::forbidden, "force",
-                     "Forbidden: may not be specified for non-apply patch"}};
-    throw error;
+    throw invalid_option("PatchOptions", FieldError::Reason::forbidden, "force",
+                         "Forbidden: may not be specified for non-apply patch");
   }
   change_object(context, pend(context),
                 [patch = read_patch(*context.path.kind, context.request)](

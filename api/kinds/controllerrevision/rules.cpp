@@ -1,6 +1,7 @@
 #include "api/kinds/controllerrevision/rules.h"
 
 #include "api/kinds/json_access.h"
+#include "api/kinds/lifecycle.h"
 
 namespace virtset::api {
 
@@ -19,12 +20,9 @@ class ControllerRevisionRules final : public KindRules {
   // kubectl: kind and name of the controller.
   std::optional<Json> cell(const std::string& column, const Json& object) const override {
     if (column != "Controller") return std::nullopt;
-    for (const Json& owner : member(object, "metadata", "ownerReferences")) {
-      if (truth(member(owner, "controller"))) {
-        return text(member(owner, "kind")) + "/" + text(member(owner, "name"));
-      }
-    }
-    return "<none>";
+    const Json& owner = controller_of(object);
+    if (owner.is_null()) return "<none>";
+    return text(member(owner, "kind")) + "/" + text(member(owner, "name"));
   }
 };
 

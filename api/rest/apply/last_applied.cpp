@@ -4,6 +4,7 @@
 
 #include "api/kinds/json_access.h"
 #include "api/rest/apply/typed.h"
+#include "api/rest/negotiation.h"
 
 namespace virtset::api {
 
@@ -17,15 +18,10 @@ const Json& last_applied(const Json& object) {
   return member(object, "metadata", "annotations", annotation);
 }
 
-// Anybody may have written it, and what looks at objects recurses.
-std::optional<Json> parse_bounded(const std::string& text) {
-  constexpr int deepest = 100;
-  const auto refuse_depth = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > deepest) throw std::invalid_argument("nested too deeply");
-    return true;
-  };
+// Anybody may have written it.
+std::optional<Json> parse(const std::string& text) {
   try {
-    return Json::parse(text, refuse_depth);
+    return parse_body("application/json", text);
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -56,7 +52,7 @@ std::string escaped_for_html(const std::string& json) {
 
 std::optional<FieldSet> fields_last_applied(const Kind& kind, const Json& object,
                                             const std::string& api_version) {
-  std::optional<Json> last = parse_bounded(text(last_applied(object)));
+  std::optional<Json> last = parse(text(last_applied(object)));
   if (!last || !last->is_object() || text(member(*last, "apiVersion")) != api_version) {
     return std::nullopt;
   }
