@@ -1,4 +1,5 @@
-// Reading JSON that may or may not be there, without an exception or a null pointer.
+// Reading JSON that may or may not be there, and writing it, without an exception or a null
+// pointer.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -30,6 +31,11 @@ inline std::int64_t integer(const nlohmann::json& value, std::int64_t otherwise)
 
 inline bool truth(const nlohmann::json& value, bool otherwise = false) {
   return value.is_boolean() ? value.get<bool>() : otherwise;
+}
+
+// In one line, with U+FFFD in place of what is not UTF-8.
+inline std::string json_text(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace virtset::api

@@ -16,9 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string shown(const Json& value) {
-  return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+std::string shown(const Json& value) { return shortened(json_text(value)); }
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "api/kinds/json_depth.h"
+#include "api/kinds/utf8.h"
 
 namespace virtset::api {
 
@@ -18,8 +19,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int deepest = 64;
-// Counts every value, also those that an alias repeats or an anchor keeps, long texts as several.
 constexpr std::size_t most_values = 400'000;
+// That anchors keep and aliases repeat; a long text counts as several.
+constexpr std::size_t most_repeated = 20'000;
 constexpr std::size_t text_of_one_value = 16;
 
 template <std::size_t size>
@@ -144,7 +146,7 @@ class Reader {
 
   Json read_value(const Event& event, int depth) {
     if (depth > deepest) throw BadYaml(event.line() + "nested too deeply");
-    count(event, 1);
+    if (++values_ > most_values) throw BadYaml(event.line() + "too many values");
     switch (event.type()) {
       case YAML_SCALAR_EVENT:
         return keep(event, event->data.scalar.anchor, scalar(event));
@@ -210,7 +212,7 @@ class Reader {
   Json keep(const Event& event, const yaml_char_t* anchor, Json value) {
     if (anchor) {
       const std::size_t values = size(value);
-      count(event, values);
+      count_repeated(event, values);
       anchors_[reinterpret_cast<const char*>(anchor)] = {value, values, depth_of(value)};
     }
     return value;
@@ -220,7 +222,7 @@ class Reader {
     const auto it = anchors_.find(reinterpret_cast<const char*>(event->data.alias.anchor));
     if (it == anchors_.end()) throw BadYaml(event.line() + "unknown alias");
     if (depth + it->second.depth > deepest) throw BadYaml(event.line() + "nested too deeply");
-    count(event, it->second.size);
+    count_repeated(event, it->second.size);
     return it->second.value;
   }
 
@@ -239,14 +241,15 @@ class Reader {
     return total;
   }
 
-  void count(const Event& event, std::size_t values) {
-    values_ += values;
-    if (values_ > most_values) throw BadYaml(event.line() + "too many values");
+  void count_repeated(const Event& event, std::size_t values) {
+    repeated_ += values;
+    if (repeated_ > most_repeated) throw BadYaml(event.line() + "aliases repeat too many values");
   }
 
   yaml_parser_t parser_{};
   std::map<std::string, Anchor> anchors_;
   std::size_t values_ = 0;
+  std::size_t repeated_ = 0;
 };
 
 class Writer {
@@ -323,11 +326,14 @@ class Writer {
   void write_scalar(const std::string& text, yaml_scalar_style_t style) {
     yaml_event_t event;
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-    if (!yaml_scalar_event_initialize(&event, nullptr, nullptr, bytes,
-                                      static_cast<int>(text.size()), 1, 1, style)) {
-      throw BadYaml("a text that is not UTF-8 cannot be written as YAML");
+    if (yaml_scalar_event_initialize(&event, nullptr, nullptr, bytes, static_cast<int>(text.size()),
+                                     1, 1, style)) {
+      emit(event);
+    } else if (!is_utf8(text)) {
+      write_scalar(to_utf8(text), style);
+    } else {
+      throw std::bad_alloc();
     }
-    emit(event);
   }
 
   yaml_emitter_t emitter_{};

@@ -19,7 +19,8 @@ class BadYaml : public std::runtime_error {
 // with the line.
 nlohmann::json parse_yaml(std::string_view text);
 
-// Block style, keys in order, strings quoted where a reader would take them for something else.
+// Block style, keys in order, strings quoted where a reader would take them for something else;
+// "?" in place of what is not UTF-8.
 std::string to_yaml(const nlohmann::json& value);
 
 }  // namespace virtset::api

@@ -1,5 +1,6 @@
 #include "api/rest/list.h"
 
+#include "api/kinds/json_access.h"
 #include "api/kinds/yaml.h"
 
 namespace virtset::api {
@@ -9,10 +10,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t chunk = 64 << 10;
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 // Goes through a snapshot of the objects, a step at a time. What is known only at the end, whether
 // there is another page, comes last in each form.
@@ -97,7 +94,7 @@ class JsonList final : public ListStream {
     if (!first) out += ",";
     rendering().append(object, out);
   }
-  void end(std::string& out) override { out += "],\"metadata\":" + dump(metadata()) + "}\n"; }
+  void end(std::string& out) override { out += "],\"metadata\":" + json_text(metadata()) + "}\n"; }
 };
 
 class YamlList final : public ListStream {
@@ -136,14 +133,15 @@ class TableList final : public ListStream {
  private:
   void begin(std::string& out) override {
     out += "{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/" + rendering().wanted.table_version +
-           "\",\"columnDefinitions\":" + dump(column_definitions(rendering().kind)) + ",\"rows\":[";
+           "\",\"columnDefinitions\":" + json_text(column_definitions(rendering().kind)) +
+           ",\"rows\":[";
   }
   void item(std::string& out, const store::Object& object, bool first) override {
     if (!first) out += ",";
-    out += dump(
+    out += json_text(
         table_row(rendering().kind, rendering().document(object), rendering().row_object, now()));
   }
-  void end(std::string& out) override { out += "],\"metadata\":" + dump(metadata()) + "}\n"; }
+  void end(std::string& out) override { out += "],\"metadata\":" + json_text(metadata()) + "}\n"; }
 };
 
 class TextList final : public ListStream {

@@ -1,6 +1,7 @@
 #include "api/rest/rendering.h"
 
 #include "api/kinds/errors.h"
+#include "api/kinds/json_access.h"
 #include "api/kinds/yaml.h"
 
 namespace virtset::api {
@@ -8,10 +9,6 @@ namespace virtset::api {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -37,7 +34,7 @@ void Rendering::append(const store::Object& object, std::string& out) const {
   // Documents are written with sorted keys, so apiVersion comes first.
   const std::string stored = "{\"apiVersion\":\"" + kind.api_version() + "\"";
   if (!object.text().starts_with(stored)) {
-    out += dump(document(object));
+    out += json_text(document(object));
     return;
   }
   out += "{\"apiVersion\":\"" + kind.api_version(version) + "\"";
@@ -68,7 +65,7 @@ Response respond_with(const Rendering& rendering, const store::Object& object, i
       response.body += '\n';
       return response;
     case Form::table:
-      response.body = dump(rendering.table(object, now)) + "\n";
+      response.body = json_text(rendering.table(object, now)) + "\n";
       return response;
     case Form::text: {
       TextTable table(rendering.kind, rendering.wide, false);
@@ -90,7 +87,7 @@ Response respond_with(const Wanted& wanted, const Json& document, int status) {
     response.content_type = "application/yaml";
     response.body = to_yaml(document);
   } else {
-    response.body = dump(document) + "\n";
+    response.body = json_text(document) + "\n";
   }
   return response;
 }

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "api/kinds/json_access.h"
 #include "api/kinds/label_selector.h"
+#include "api/kinds/utf8.h"
 #include "api/kinds/yaml.h"
 #include "api/rest/negotiation.h"
 #include "store/errors.h"
@@ -108,14 +110,14 @@ Response to_response(const ApiError& error, const Request& request) {
   switch (wanted.any ? Form::text : wanted.form) {
     case Form::text:
       response.content_type = "text/plain; charset=utf-8";
-      response.body = std::string(error.what()) + "\n";
+      response.body = to_utf8(error.what()) + "\n";
       break;
     case Form::yaml:
       response.content_type = "application/yaml";
       response.body = to_yaml(to_status(error));
       break;
     default:
-      response.body = to_status(error).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+      response.body = json_text(to_status(error)) + "\n";
   }
   return response;
 }

@@ -18,10 +18,6 @@ constexpr std::size_t chunk = 32 << 10;
 constexpr int steps_per_turn = 500;
 constexpr seconds bookmark_interval{60};
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // Kubernetes: without timeoutSeconds a watch ends after 30 to 60 minutes, so that not all end at
 // once.
 seconds random_timeout() {
@@ -200,7 +196,7 @@ class WatchStream final : public BodyStream {
     Json document = *last.document();
     document["metadata"]["resourceVersion"] = std::to_string(revision);
     send_object("DELETED",
-                store::Object(last.key(), last.uid(), revision, dump(document),
+                store::Object(last.key(), last.uid(), revision, json_text(document),
                               std::make_shared<store::RecentDocuments>(1)),
                 out);
   }
@@ -229,7 +225,7 @@ class WatchStream final : public BodyStream {
       if (type == std::string_view("ERROR")) out += text(member(object, "message")) + "\n";
       return;
     }
-    out += std::string("{\"type\":\"") + type + "\",\"object\":" + dump(object) + "}\n";
+    out += std::string("{\"type\":\"") + type + "\",\"object\":" + json_text(object) + "}\n";
   }
 
   store::Store& store_;

@@ -1,5 +1,6 @@
 #include "api/rest/write_support.h"
 
+#include "api/kinds/json_access.h"
 #include "api/kinds/utf8.h"
 #include "api/rest/json_patch.h"
 #include "api/rest/protobuf.h"
@@ -156,8 +157,7 @@ void run_write(const WriteContext& context, const store::Key& key,
                               : Json(*current->document());
     // Kubernetes: the answer carries the revision of the live object.
     const store::Object tried(key, document["metadata"].value("uid", ""),
-                              current ? current->revision() : 0,
-                              document.dump(-1, ' ', false, Json::error_handler_t::replace),
+                              current ? current->revision() : 0, json_text(document),
                               std::make_shared<store::RecentDocuments>(1));
     finish(nullptr, &tried);
   } catch (...) {

@@ -17,11 +17,11 @@ BUILD = ROOT / "build/fuzz"
 FUZZERS = {
     "admission": 8 << 10,
     "apply": 8 << 10,
-    "body": 4 << 10,
+    "body": 1 << 10,
     "chunked": 4 << 10,
     "headers": 1 << 10,
     "list_options": 1 << 10,
-    "patch": 8 << 10,
+    "patch": 4 << 10,
     "protobuf": 8 << 10,
     "request": 2 << 10,
     "selectors": 1 << 10,

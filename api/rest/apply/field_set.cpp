@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "api/kinds/errors.h"
+#include "api/kinds/json_access.h"
 
 namespace virtset::api {
 
@@ -18,10 +19,6 @@ using Entries = std::vector<Entry>;
 
 // More than any object has that gets through the parsers of bodies.
 constexpr int deepest = 256;
-
-std::string dumped(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 ApiError malformed(const std::string& what) {
   return ApiError(400, "BadRequest", "metadata.managedFields: fieldsV1: " + what);
@@ -98,7 +95,7 @@ void append_canonical(std::string& text, const Json& scalar) {
       return;
     }
   }
-  text += dumped(scalar);
+  text += json_text(scalar);
 }
 
 std::optional<PathElement> PathElement::parse(std::string_view text) {
@@ -139,7 +136,7 @@ std::string PathElement::text() const {
       std::string keys;
       const Json key = parsed(*this);
       for (const auto& [name, value] : key.items()) {
-        keys += (keys.empty() ? "" : ",") + name + "=" + dumped(value);
+        keys += (keys.empty() ? "" : ",") + name + "=" + json_text(value);
       }
       return "[" + keys + "]";
     }
@@ -168,10 +165,10 @@ bool FieldSet::parse_into(const Json& json, int depth, FieldSet& set) {
       is_member = true;
       continue;
     }
-    if (name.size() < 2 || name[1] != ':') throw malformed(dumped(name) + " has no type");
+    if (name.size() < 2 || name[1] != ':') throw malformed(json_text(name) + " has no type");
     if (std::string_view("fkvi").find(name[0]) == std::string_view::npos) continue;
     std::optional<PathElement> element = PathElement::parse(name);
-    if (!element) throw malformed(dumped(name) + " cannot be read");
+    if (!element) throw malformed(json_text(name) + " cannot be read");
     Entry entry{std::move(*element), false, {}};
     entry.is_member = parse_into(content, depth + 1, entry.below);
     set.entries_.push_back(std::move(entry));

@@ -71,8 +71,7 @@ std::string last_applied_text(Json configuration) {
   if (configuration.contains(path) && configuration[path].is_object()) {
     configuration[path].erase(annotation);
   }
-  return escaped_for_html(configuration.dump(-1, ' ', false, Json::error_handler_t::replace)) +
-         "\n";
+  return escaped_for_html(json_text(configuration)) + "\n";
 }
 
 void set_last_applied(Json& object, std::string text) {

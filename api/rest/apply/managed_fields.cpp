@@ -72,9 +72,7 @@ Json to_json(const Manager& manager, const ManagedFields::Entry& entry) {
   return json;
 }
 
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return json_text(text); }
 
 }  // namespace
 

@@ -135,6 +135,19 @@ TEST_F(Hostile, PathThatIsNotText) {
   EXPECT_EQ(get(core + "/configmaps", "", {{"labelSelector", "\xc3"}}).status, 400);
 }
 
+TEST_F(Hostile, MessageThatRepeatsWhatIsNotText) {
+  for (const char* form : {"application/json", "application/yaml", "text/plain"}) {
+    const Answer answer = call({.method = "POST",
+                                .path = core + "/configmaps",
+                                .accept = form,
+                                .content_type = "application/json",
+                                .body = "{\"data\":T\xd6}"});
+    EXPECT_EQ(answer.status, 400) << form;
+    EXPECT_THAT(answer.text, HasSubstr("invalid literal")) << form;
+    EXPECT_TRUE(api::is_utf8(answer.text)) << form;
+  }
+}
+
 TEST_F(Hostile, MessageIsNotCutInTheMiddleOfACharacter) {
   std::string umlauts;
   for (int i = 0; i < 100; ++i) umlauts += "ü";
