@@ -18,7 +18,11 @@ bridge=vsquick0
 elsewhere=/var/lib/virtset-quickstart-$(printf %s "$here" | sha256sum | cut -c 1-8)
 default_namespace=http://localhost/apis/kubevirt.io/v1/namespaces/default
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+# A log, or whoever reads one, needs neither bold print nor a line every three seconds.
+bold='' plain='' progress=30
+[[ ! -t 1 ]] || bold=$'\033[1m' plain=$'\033[0m' progress=3
+
+say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 
 fail() {
 	printf '\nquickstart.sh: %s\n' "$*" >&2
@@ -27,14 +31,14 @@ fail() {
 
 # Runs a command with its output in a log; prints the log's last line every few seconds.
 step() {
-	local title=$1 log=$state/$2.log begun=$SECONDS next=$((SECONDS + 3)) pid
+	local title=$1 log=$state/$2.log begun=$SECONDS next=$((SECONDS + progress)) pid
 	shift 2
 	say "$title"
 	"$@" >"$log" 2>&1 </dev/null &
 	pid=$!
 	while kill -0 "$pid" 2>/dev/null; do
 		if ((SECONDS >= next)); then
-			next=$((SECONDS + 3))
+			next=$((SECONDS + progress))
 			printf '  %3d s  %s\n' $((SECONDS - begun)) "$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-100)"
 		fi
 		sleep 0.2
@@ -269,6 +273,7 @@ stop() {
 case ${1:-} in
 '') run ;;
 stop) stop ;;
+-h | --help) sed -n '2,5s/^# \?//p' "${BASH_SOURCE[0]}" ;;
 *)
 	sed -n '2,5s/^# \?//p' "${BASH_SOURCE[0]}"
 	exit 2

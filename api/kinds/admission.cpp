@@ -130,11 +130,15 @@ std::vector<std::string> settle_unknown(const Kind& kind, const SchemaFindings& 
   return warnings;
 }
 
-void throw_if_any(const Kind& kind, const Json& object, const FieldErrorList& errors) {
-  if (errors.empty()) return;
+// As its maker calls it.
+std::string name_in(const Json& object) {
   const Json& metadata = member(object, "metadata");
   const std::string name = text(member(metadata, "name"));
-  throw invalid(kind, name.empty() ? text(member(metadata, "generateName")) : name, errors.all());
+  return name.empty() ? text(member(metadata, "generateName")) : name;
+}
+
+void throw_if_any(const Kind& kind, const std::string& name, const FieldErrorList& errors) {
+  if (!errors.empty()) throw invalid(kind, name, errors.all());
 }
 
 // Kubernetes: an empty map or list of these is the same as none.
@@ -156,7 +160,7 @@ Admitted read_object(const Kind& kind, Json object, FieldValidation validation) 
   kind.schema->apply(object, findings);
   Admitted admitted{{}, settle_unknown(kind, findings, validation)};
   // The rules rely on the shape of everything.
-  throw_if_any(kind, object, findings.errors);
+  throw_if_any(kind, name_in(object), findings.errors);
   kind.rules->complete(object);
   admitted.object = std::move(object);
   return admitted;
@@ -168,6 +172,12 @@ void conflict(const Kind& kind, const std::string& name, const std::string& why)
       "Operation cannot be fulfilled on " + kind.resource() + " \"" + name + "\": " + why);
   error.subject = ApiError::Subject{kind.group, kind.plural, name, ""};
   throw error;
+}
+
+ApiError other_namespace(const std::string& sent, const std::string& ns) {
+  return ApiError(
+      400, "BadRequest",
+      "the namespace of the object (" + sent + ") does not match the one of the path (" + ns + ")");
 }
 
 }  // namespace
@@ -199,14 +209,12 @@ Admitted admit_new(const Kind& kind, Json object, const Destination& destination
   object = std::move(admitted.object);
   Json& metadata = object["metadata"];
   const std::string sent_ns = metadata.value("namespace", ns);
-  if (sent_ns != ns) {
-    throw ApiError(400, "BadRequest",
-                   "the namespace of the object (" + sent_ns +
-                       ") does not match the one of the path (" + ns + ")");
-  }
+  if (sent_ns != ns) throw other_namespace(sent_ns, ns);
   FieldErrorList errors;
   check_name(kind, metadata, errors);
-  throw_if_any(kind, object, errors);
+  // Not a generated one: controllers try again, and their events should be the same each time.
+  const std::string name = name_in(object);
+  throw_if_any(kind, name, errors);
   if (!ns.empty()) metadata["namespace"] = ns;
   if (metadata.value("name", "").empty()) {
     metadata["name"] = free_name(text(metadata["generateName"]), destination);
@@ -216,7 +224,7 @@ Admitted admit_new(const Kind& kind, Json object, const Destination& destination
   kind.rules->complete_new(object);
   kind.rules->validate(object, errors);
   kind.rules->validate_new(object, errors);
-  throw_if_any(kind, object, errors);
+  throw_if_any(kind, name, errors);
 
   metadata["uid"] = new_uuid();
   metadata["creationTimestamp"] = format_time(now);
@@ -234,7 +242,7 @@ Admitted admit_request(const Kind& kind, Json object, FieldValidation validation
   Admitted admitted = read_object(kind, std::move(object), validation);
   FieldErrorList errors;
   kind.rules->validate(admitted.object, errors);
-  throw_if_any(kind, admitted.object, errors);
+  throw_if_any(kind, name_in(admitted.object), errors);
   return admitted;
 }
 
@@ -257,9 +265,13 @@ Admitted admit_change(const Kind& kind, const Json& current, Json next, Part par
   }
 
   Json& metadata = next["metadata"];
+  const std::string ns = old.value("namespace", "");
+  if (const std::string sent = metadata.value("namespace", ns); !sent.empty() && sent != ns) {
+    throw other_namespace(sent, ns);
+  }
   FieldErrorList errors;
-  if (metadata.value("name", name) != name) {
-    errors.invalid("metadata.name", "Invalid value: field is immutable");
+  if (const std::string sent = metadata.value("name", name); sent != name) {
+    errors.invalid("metadata.name", "Invalid value: \"" + sent + "\": field is immutable");
   }
   check_metadata(metadata, "metadata", errors);
   check_owners(member(metadata, "ownerReferences"), errors);
@@ -308,7 +320,7 @@ Admitted admit_change(const Kind& kind, const Json& current, Json next, Part par
       result["metadata"]["generation"] = old.value("generation", 1) + 1;
     }
   }
-  throw_if_any(kind, result, errors);
+  throw_if_any(kind, name, errors);
   admitted.object = std::move(result);
   return admitted;
 }

@@ -35,6 +35,7 @@ const Kinds& builtin_kinds() {
     add(embedded::virtualmachineinstance, instance_rules());
     add(embedded::virtualmachineinstancereplicaset, replica_set_rules());
     add(embedded::controllerrevision, controller_revision_rules());
+    add(embedded::customresourcedefinition, nothing_more);
     add(embedded::selfsubjectaccessreview, self_subject_access_review_rules());
     add(embedded::selfsubjectrulesreview, self_subject_rules_review_rules());
     add(embedded::selfsubjectreview, self_subject_review_rules());

@@ -87,6 +87,15 @@ Json plain_scalar(std::string_view text) {
   return std::string(text);
 }
 
+// Whether some reader of YAML takes the text for a number, a time, 12:30 as minutes or a merge, or
+// for anything else but text, when it is not quoted.
+bool is_ambiguous(std::string_view text) {
+  if (!plain_scalar(text).is_string() || text == "=" || text == "<<") return true;
+  constexpr std::string_view first = "0123456789+-.";
+  constexpr std::string_view all = "0123456789abcdefABCDEFoxXinINFTtZz_.:+- ";
+  return first.find(text[0]) != first.npos && text.find_first_not_of(all) == text.npos;
+}
+
 // One event of libyaml's parser.
 class Event {
  public:
@@ -317,10 +326,9 @@ class Writer {
 
   void write_string(const std::string& text) {
     const bool lines = text.find('\n') != std::string::npos;
-    const bool ambiguous = !plain_scalar(text).is_string();
-    write_scalar(text, ambiguous ? YAML_DOUBLE_QUOTED_SCALAR_STYLE
-                       : lines   ? YAML_LITERAL_SCALAR_STYLE
-                                 : YAML_ANY_SCALAR_STYLE);
+    write_scalar(text, is_ambiguous(text) ? YAML_DOUBLE_QUOTED_SCALAR_STYLE
+                       : lines            ? YAML_LITERAL_SCALAR_STYLE
+                                          : YAML_ANY_SCALAR_STYLE);
   }
 
   void write_scalar(const std::string& text, yaml_scalar_style_t style) {

@@ -78,7 +78,7 @@ bool choose(const MediaType& media, Wanted& wanted) {
     wanted.form = Form::yaml;
     return true;
   }
-  if (media.type == "text/plain") {
+  if (media.type == "text/plain" || media.type == "text/*") {
     wanted.form = Form::text;
     return true;
   }
@@ -161,6 +161,7 @@ Wanted negotiate(std::string_view accept) {
     if (program || (!chosen && media.type == "text/plain")) wanted.any = false;
     if (!chosen) chosen = choose(media, wanted);
   });
+  wanted.possible = chosen || trim(accept).empty();
   return wanted;
 }
 

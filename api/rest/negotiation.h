@@ -21,6 +21,8 @@ struct Wanted {
   std::string table_version = "v1";   // or "v1beta1"
   bool aggregated_discovery = false;  // apidiscovery.k8s.io
   std::string discovery_version = "v2";
+  // Whether any of what was asked for is among these.
+  bool possible = true;
   // Whether no form was asked for by name. Documents are JSON then, but errors a sentence.
   bool any = true;
 };

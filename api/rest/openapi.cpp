@@ -21,7 +21,7 @@ void collect_references(const Json& declared, const Json& definitions, Json& com
   if (reference.empty()) return;
   const std::string name = reference.substr(reference.rfind('/') + 1);
   if (components.contains(definition_schema_name(name))) return;
-  components[definition_schema_name(name)] = published_schema(definitions[name]);
+  components[definition_schema_name(name)] = published_schema(definitions[name], definitions);
   collect_references(definitions[name], definitions, components);
 }
 
@@ -86,7 +86,7 @@ class DocumentBuilder {
  private:
   void add(const Kind& kind, const std::string& version) {
     const std::string name = kind_schema_name(kind, version);
-    Json schema = published_schema(kind.schema_document);
+    Json schema = published_schema(kind.schema_document, kinds_.definitions());
     schema["x-kubernetes-group-version-kind"] = Json::array({group_version_kind(kind, version)});
     components_[name] = std::move(schema);
     collect_references(kind.schema_document, kinds_.definitions(), components_);

@@ -29,7 +29,7 @@ std::string kind_schema_name(const Kind& kind, const std::string& version) {
   return reversed + version + "." + kind.kind;
 }
 
-Json published_schema(const Json& declared) {
+Json published_schema(const Json& declared, const Json& definitions) {
   Json schema = Json::object();
   std::string description = text(member(declared, "description"));
   for (const auto& [name, value] : declared.items()) {
@@ -42,9 +42,9 @@ Json published_schema(const Json& declared) {
           (description.empty() ? "" : " ") + std::string("Refused: ") + sentence(text(value));
     } else if (name == "properties") {
       for (const auto& [property, of] : value.items())
-        schema[name][property] = published_schema(of);
+        schema[name][property] = published_schema(of, definitions);
     } else if (name == "items" || name == "additionalProperties") {
-      schema[name] = published_schema(value);
+      schema[name] = published_schema(value, definitions);
     } else if (!name.starts_with("x-virtset-")) {
       schema[name] = value;
     }
@@ -55,6 +55,8 @@ Json published_schema(const Json& declared) {
     const std::string name = reference.substr(reference.rfind('/') + 1);
     // What stands beside a reference counts only this way.
     schema["allOf"] = {{{"$ref", "#/components/schemas/" + definition_schema_name(name)}}};
+    // kubectl explain does not look for a description behind a reference.
+    if (description.empty()) description = text(member(definitions, name.c_str(), "description"));
   }
   if (!description.empty()) schema["description"] = description;
   return schema;

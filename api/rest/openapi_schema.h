@@ -14,8 +14,8 @@ namespace virtset::api {
 std::string definition_schema_name(const std::string& definition);
 std::string kind_schema_name(const Kind& kind, const std::string& version);
 
-// A declared schema in the words of OpenAPI 3.0: references to components, and our extensions as
-// part of the description.
-nlohmann::json published_schema(const nlohmann::json& declared);
+// A declared schema in the words of OpenAPI 3.0: references to components, which `definitions` are
+// what they refer to, and our extensions as part of the description.
+nlohmann::json published_schema(const nlohmann::json& declared, const nlohmann::json& definitions);
 
 }  // namespace virtset::api

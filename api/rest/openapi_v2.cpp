@@ -98,11 +98,11 @@ Message definitions(const Kinds& kinds) {
     list.add(1, Message().add(1, name).add(2, value));
   };
   for (const auto& [name, declared] : kinds.definitions().items()) {
-    add(definition_schema_name(name), schema(published_schema(declared)));
+    add(definition_schema_name(name), schema(published_schema(declared, kinds.definitions())));
   }
   for (const Kind& kind : kinds.all()) {
     for (const std::string& version : kind.versions) {
-      Message value = schema(published_schema(kind.schema_document));
+      Message value = schema(published_schema(kind.schema_document, kinds.definitions()));
       value.add(31, extension("x-kubernetes-group-version-kind",
                               "- group: \"" + kind.group + "\"\n  kind: " + kind.kind +
                                   "\n  version: " + version + "\n"));

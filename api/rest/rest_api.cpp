@@ -129,6 +129,11 @@ bool RestApi::handle_meta(const Request& request, const std::vector<std::string>
 void RestApi::handle_resource(const ResourcePath& path, const Request& request,
                               const Respond& respond) {
   const WriteContext context{store_, scheduler_, path, request, respond};
+  if (!negotiate(request.accept).possible) {
+    throw ApiError(406, "NotAcceptable",
+                   "only the following media types are accepted: application/json, "
+                   "application/yaml, text/plain");
+  }
   const bool scale = path.subresource == "scale" && path.kind->scale;
   const bool status = path.subresource == "status" && path.kind->has_status;
   if (!path.subresource.empty() && !scale && !status) throw no_such_path();

@@ -83,7 +83,11 @@ ApiError to_api_error(const std::exception_ptr& error) {
   } catch (const BadYaml& bad) {
     return bad_request(std::string("the body is not valid YAML: ") + bad.what());
   } catch (const Json::exception& bad) {
-    return bad_request(std::string("the body is not valid JSON: ") + bad.what());
+    // "[json.exception.parse_error.101] parse error at …"
+    const std::string_view what = bad.what();
+    return bad_request(
+        "the body is not valid JSON: " +
+        std::string(what.substr(what.find("] ") == what.npos ? 0 : what.find("] ") + 2)));
   } catch (const store::Overloaded& overload) {
     ApiError busy(429, "TooManyRequests", overload.what());
     busy.retry_after_seconds = 1;

@@ -18,6 +18,11 @@ constexpr std::size_t chunk = 32 << 10;
 constexpr int steps_per_turn = 500;
 constexpr seconds bookmark_interval{60};
 
+ApiError too_old(store::Revision wanted, store::Revision present) {
+  return expired("too old resource version: " + std::to_string(wanted) + " (" +
+                 std::to_string(present) + ")");
+}
+
 // Kubernetes: without timeoutSeconds a watch ends after 30 to 60 minutes, so that not all end at
 // once.
 seconds random_timeout() {
@@ -98,10 +103,7 @@ class WatchStream final : public BodyStream {
     for (int step = 0; step < steps_per_turn && out.size() < chunk; ++step) {
       // Only what is still held can be sent; see WatchFeed.
       if (!store_.feed().holds(position_)) {
-        send("ERROR",
-             to_status(expired("too old resource version: " + std::to_string(position_) + " (" +
-                               std::to_string(store_.revision()) + ")")),
-             out);
+        send("ERROR", to_status(too_old(position_, store_.revision())), out);
         return State::end;
       }
       const store::Change* change = store_.feed().next_after(position_);
@@ -252,10 +254,13 @@ class WatchStream final : public BodyStream {
 Response watch_response(store::Store& store, Scheduler& scheduler, ObjectFilter filter,
                         Rendering rendering, const Request& request) {
   const Options options = read_options(request);
-  if (!options.initial_objects &&
-      (!store.feed().holds(options.since) || options.since > store.revision())) {
-    throw expired("too old resource version: " + std::to_string(options.since) + " (" +
-                  std::to_string(store.revision()) + ")");
+  if (!options.initial_objects && options.since > store.revision()) {
+    // Clients list again then, which is right where the daemon went back to a copy of its database.
+    throw expired("resource version " + std::to_string(options.since) +
+                  " has not been yet; the last one is " + std::to_string(store.revision()));
+  }
+  if (!options.initial_objects && !store.feed().holds(options.since)) {
+    throw too_old(options.since, store.revision());
   }
   Response response;
   response.live = true;

@@ -117,6 +117,9 @@ void create_object(const WriteContext& context) {
   pending->success_status = 201;
   Json body = read_body(context.request, *path.kind->schema, pending->warnings);
   if (body.is_object() && body["metadata"].is_object()) body["metadata"].erase("managedFields");
+  if (!text(member(body, "metadata", "resourceVersion")).empty()) {
+    throw bad_request("metadata.resourceVersion should not be set on objects to be created");
+  }
   require_namespace(context.store, path);
   const Destination destination{path.ns.value_or(""), [&](const std::string& name) {
                                   ResourcePath taken = path;

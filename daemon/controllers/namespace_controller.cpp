@@ -15,6 +15,9 @@ namespace {
 
 // Each is a document to be written, so that thousands do not hold up the loop.
 constexpr int deletions_per_turn = 200;
+// kubectl delete -f of a namespace and of what is in it names each of them; Kubernetes waits for
+// five seconds, so that those are still there.
+constexpr std::chrono::seconds grace{2};
 // When to look again at what is being written.
 constexpr std::chrono::milliseconds under_way{50};
 
@@ -41,7 +44,7 @@ void NamespaceController::start() {
       nullptr);
   for (const auto& ns : store_.list(api::core_group, api::namespace_kind)) {
     if (api::is_deleting(*ns->document())) {
-      terminating_.insert(ns->key().name);
+      terminating_.emplace(ns->key().name, scheduler_.steady_now());
       queue_.add(ns->key());
     }
   }
@@ -54,7 +57,7 @@ void NamespaceController::observe(const store::Change& change) {
       terminating_.erase(key.name);
       queue_.forget(key);
     } else if (api::is_deleting(*change.object->document())) {
-      terminating_.insert(key.name);
+      terminating_.emplace(key.name, scheduler_.steady_now() + grace);
       queue_.add(key);
     }
   } else if (change.type == store::Change::Type::deleted && terminating_.contains(key.ns)) {
@@ -98,10 +101,15 @@ bool NamespaceController::delete_content(const store::Key& ns, const Store::Done
   bool empty = true;
   bool again = false;
   int left = deletions_per_turn;
+  const auto wait = terminating_.at(ns.name) - scheduler_.steady_now();
   for (const api::Kind& kind : kinds_.all()) {
     if (!kind.namespaced) continue;
     for (const auto& object : store_.list(kind.group, kind.kind, ns.name)) {
       empty = false;
+      if (wait > wait.zero()) {
+        queue_.add_after(ns, std::chrono::ceil<WorkQueue::Duration>(wait));
+        return false;
+      }
       again = again || left == 0;
       if (left == 0) break;
       if (api::is_deleting(*object->document())) continue;

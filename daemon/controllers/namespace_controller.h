@@ -2,7 +2,7 @@
 // Loop thread only.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 
 #include "api/kinds/kind.h"
@@ -27,7 +27,8 @@ class NamespaceController final : public Controller {
   api::Scheduler& scheduler_;
   const api::Kinds& kinds_;
   WorkQueue queue_;
-  std::set<std::string> terminating_;
+  // And from when on what is in them is deleted.
+  std::map<std::string, api::Scheduler::SteadyTime> terminating_;
 };
 
 }  // namespace virtset

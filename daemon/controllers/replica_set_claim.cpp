@@ -38,9 +38,16 @@ void ReplicaSetController::release(Look& look, const Replica& replica) {
         document["metadata"].erase("ownerReferences");
         return api::put_or_finish(std::move(document));
       },
-      [this, key = look.key, uid = look.state.uid](const Store::Outcome& outcome) {
-        if (outcome.error) queue_.retry(key);
-        write_done(key, uid, std::nullopt);
+      [this, set = look.object, uid = look.state.uid,
+       name = replica.key.name](const Store::Outcome& outcome) {
+        if (outcome.error) {
+          queue_.retry(set->key());
+        } else if (outcome.changed) {
+          events_.record(*set, EventType::normal, component, "SuccessfulRelease",
+                         "Released virtual machine instance " + name +
+                             ": its labels do not match the selector any more. It runs on alone.");
+        }
+        write_done(set->key(), uid, std::nullopt);
       });
 }
 

@@ -15,8 +15,6 @@ using store::Store;
 
 namespace {
 
-constexpr const char* component = "virtualmachinereplicaset-controller";
-
 bool is_paused(const Json& spec) { return api::truth(api::member(spec, "paused")); }
 
 }  // namespace

@@ -35,6 +35,9 @@ class ReplicaSetController final : public Controller {
   void observe(const store::Change& change) override;
 
  private:
+  // KubeVirt: the source of its events.
+  static constexpr const char* component = "virtualmachinereplicaset-controller";
+
   struct Failure {
     std::string reason;  // FailedCreate or FailedDelete
     std::string message;

@@ -14,8 +14,6 @@ using store::Store;
 
 namespace {
 
-constexpr const char* component = "virtualmachinereplicaset-controller";
-
 std::string what(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

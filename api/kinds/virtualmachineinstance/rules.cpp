@@ -206,9 +206,8 @@ class InstanceRules final : public KindRules {
   void validate_new(const Json& object, FieldErrorList& errors) const override {
     if (!member(object, "spec", "domain", "memory", "guest").is_string() &&
         !member(object, "spec", "domain", "memory", "guest").is_number()) {
-      errors.required("",
-                      "no memory requested, at least one of 'spec.domain.memory.guest', "
-                      "'spec.domain.memory.hugepages.pageSize' or "
+      errors.required("spec.domain.memory.guest",
+                      "no memory requested, at least one of 'spec.domain.memory.guest' or "
                       "'spec.domain.resources.requests.memory' must be set");
     }
     for (const char* label : reserved_labels) {

@@ -75,6 +75,11 @@ TEST_F(OpenApiTest, EveryDocumentOfTheIndexIsCompleteInItself) {
     for (const std::string& reference : references) {
       EXPECT_TRUE(answer.json().contains(Json::json_pointer(reference.substr(1)))) << reference;
     }
+    for (const auto& [name, schema] : answer.json()["components"]["schemas"].items()) {
+      for (const auto& [property, of] : member(schema, "properties").items()) {
+        EXPECT_FALSE(text(member(of, "description")).empty()) << name << "." << property;
+      }
+    }
   }
 }
 

@@ -202,5 +202,15 @@ TEST(Yaml, WhatIsWrittenIsReadBackTheSame) {
   EXPECT_EQ(parse_yaml(to_yaml(value)), value) << to_yaml(value);
 }
 
+TEST(Yaml, WhatOtherReadersTakeForSomethingElseIsQuoted) {
+  for (const char* text : {"2026-11-21T21:35:36Z", "2001-01-01", ".inf", "-.INF", ".nan", "12:30",
+                           "190:20:30", "=", "<<", "0x_", "1_000", "+.5", "10.0.0.1"}) {
+    EXPECT_EQ(to_yaml({{"k", text}}), "k: \"" + std::string(text) + "\"\n");
+  }
+  for (const char* text : {"5Gi", "web-1", "v1", "kubevirt.io/v1", "x=y"}) {
+    EXPECT_EQ(to_yaml({{"k", text}}), "k: " + std::string(text) + "\n");
+  }
+}
+
 }  // namespace
 }  // namespace virtset::test

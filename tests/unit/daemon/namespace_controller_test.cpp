@@ -21,6 +21,11 @@ class NamespaceControllerTest : public ControllerTest {
   void create(const std::string& name) {
     put(key(name), {{"spec", {{"finalizers", {"kubernetes"}}}}, {"status", {{"phase", "Active"}}}});
   }
+  // Until its content may go.
+  void remove(const store::Key& key) {
+    ControllerTest::remove(key);
+    loop_.advance(seconds(2));
+  }
   static Json held() { return {{"metadata", {{"finalizers", {"test/held"}}}}}; }
 };
 
@@ -61,6 +66,18 @@ TEST_F(NamespaceControllerTest, AllThatIsInItGoesWithItAndNothingElse) {
   EXPECT_TRUE(exists(instance_key("vm", "test2")));
 }
 
+// kubectl delete -f deletes it first and then each of its objects.
+TEST_F(NamespaceControllerTest, ContentStaysForAMoment) {
+  create("test");
+  put(instance_key("vm", "test"));
+  ControllerTest::remove(key("test"));
+  EXPECT_EQ(document(key("test"))["status"]["phase"], "Terminating");
+  loop_.advance(seconds(1));
+  ASSERT_TRUE(exists(instance_key("vm", "test")));
+  ControllerTest::remove(instance_key("vm", "test"));
+  EXPECT_FALSE(exists(key("test")));
+}
+
 TEST_F(NamespaceControllerTest, StaysUntilTheLastObjectHasEnded) {
   create("test");
   put(instance_key("a", "test"), held());
@@ -81,7 +98,7 @@ TEST_F(NamespaceControllerTest, ThousandsGoInTurns) {
   for (int i = 0; i < 1'000; ++i) write(instance_key(std::to_string(i), "test"), Json::object());
   loop_.run();
   remove(key("test"));
-  loop_.advance(seconds(1));
+  loop_.advance(seconds(3));
   EXPECT_FALSE(exists(key("test")));
   EXPECT_EQ(count(api::kubevirt_group, api::instance_kind), 0u);
 }
@@ -97,7 +114,7 @@ TEST_F(NamespaceControllerTest, CreationThatIsUnderWayGoesToo) {
   EXPECT_TRUE(exists(key("test")));
   committer_->held = false;
   committer_->release();
-  loop_.advance(seconds(1));
+  loop_.advance(seconds(3));
   EXPECT_FALSE(exists(key("test")));
   EXPECT_FALSE(exists(instance_key("late", "test")));
 }
@@ -144,7 +161,7 @@ TEST_F(NamespaceControllerTest, AllAreToldToEndHoweverLongTheyTake) {
   for (int i = 0; i < 500; ++i) write(instance_key(std::to_string(i), "test"), held());
   loop_.run();
   remove(key("test"));
-  loop_.advance(seconds(1));
+  loop_.advance(seconds(3));
   int asked = 0;
   for (int i = 0; i < 500; ++i) asked += deleting(instance_key(std::to_string(i), "test"));
   EXPECT_EQ(asked, 500);
@@ -178,7 +195,7 @@ TEST_F(NamespaceControllerTest, ContentThatIsBeingWrittenIsDeletedLater) {
   EXPECT_FALSE(deleting(instance_key("vm", "test")));
   committer_->held = false;
   committer_->release();
-  loop_.advance(seconds(1));
+  loop_.advance(seconds(3));
   EXPECT_TRUE(deleting(instance_key("vm", "test")));
 }
 

@@ -200,6 +200,9 @@ TEST(ReplicaSet, FailedCreationIsACondition) {
   EXPECT_THAT(condition["message"].get<std::string>(), HasSubstr("no memory requested"));
   EXPECT_THAT(world.events(api::replica_set_kind),
               Contains(HasSubstr("FailedCreate: Error creating virtual machine instance: ")));
+  // The same text each time, so that they are one event that is counted.
+  EXPECT_THAT(condition["message"].get<std::string>(),
+              HasSubstr("\"web\" is invalid: spec.domain.memory.guest"));
   // It goes on failing; the condition keeps its first message and time.
   world.advance(seconds(5));
   EXPECT_EQ(api::find_condition(world.set("web")["status"], "ReplicaFailure"), condition);
@@ -291,6 +294,8 @@ TEST(ReplicaSet, AdoptsMatchingOrphansAndReleasesOthers) {
   const Json released = world.get(api::instance_kind, "orphan");
   EXPECT_FALSE(released["metadata"].contains("ownerReferences"));
   EXPECT_EQ(released["status"]["phase"], "Running");
+  EXPECT_THAT(world.events(api::replica_set_kind),
+              Contains(HasSubstr("SuccessfulRelease: Released virtual machine instance orphan")));
   EXPECT_THAT(world.instances(), SizeIs(3));
   EXPECT_EQ(world.host.alive(), 3u);
 }
