@@ -41,7 +41,7 @@ ROWS = [
     Row("create configmap, secret, namespace"),
     Row("create service", later="services are read-only until they forward anything"),
     Row("apply"),
-    Row("apply --prune"),
+    Row("apply --prune --prune-allowlist"),
     Row("apply of a List"),
     Row("apply --server-side"),
     Row("apply --server-side after apply", 26, "does not take over what it applied itself"),

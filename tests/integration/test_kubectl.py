@@ -256,6 +256,8 @@ def test_explain(kubectl):
     assert re.search(r"^ +data\t<map\[string\]string>", kubectl("explain", "cm"), re.M)
     assert "How many" in kubectl("explain", "vmirs.spec.replicas")
     assert "unschedulable" in kubectl("explain", "node.spec")
+    assert "Where in its life" in kubectl("explain", "vmi.status.phase")
+    assert "<no description>" not in kubectl("explain", "vmirs", "--recursive") + kubectl("explain", "vmi")
     assert 'field "nonsense" does not exist' in kubectl.fails("explain", "cm.nonsense")
 
 

@@ -38,7 +38,7 @@ def test_apply(kubectl, subject, name):
     assert kubectl.live(subject, name)["metadata"]["labels"]["other"] == "stays"
 
 
-@row("apply --prune")
+@row("apply --prune --prune-allowlist")
 def test_prune(kubectl, name):
     def apply(*names):
         items = [{**config_map(each), "metadata": {"name": each, "labels": {"of": name}}}
@@ -51,6 +51,13 @@ def test_prune(kubectl, name):
     assert apply(one, two) == [f"configmap/{one} created", f"configmap/{two} created"]
     assert apply(one) == [f"configmap/{one} unchanged", f"configmap/{two} pruned"]
     assert kubectl("get", "cm", "-l", f"of={name}", "-o", "name") == f"configmap/{one}"
+
+
+@row("apply")
+def test_apply_of_a_kind_that_is_not_there(kubectl, name):
+    said = kubectl.fails("apply", "-f", "-", input={"apiVersion": "apps/v1", "kind": "Deployment",
+                                                    "metadata": {"name": name}})
+    assert 'no matches for kind "Deployment" in version "apps/v1"' in said
 
 
 @row("apply of a List")

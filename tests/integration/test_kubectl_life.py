@@ -159,6 +159,16 @@ def test_delete_waits_for_finalizers(kubectl, name):
 
 
 @row("delete (any cascade, force, now)")
+def test_delete_of_a_namespace_and_what_is_in_it(kubectl, name):
+    items = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}]
+    items += [{**config_map(each), "metadata": {"name": each, "namespace": name}} for each in "ab"]
+    bundle = {"apiVersion": "v1", "kind": "List", "items": items}
+    kubectl("apply", "-n", name, "-f", "-", input=bundle)
+    assert len(kubectl("delete", "-n", name, "-f", "-", input=bundle).splitlines()) == 3
+    assert f'namespaces "{name}" not found' in kubectl.fails("get", "ns", name)
+
+
+@row("delete (any cascade, force, now)")
 def test_delete_and_what_belongs_to_it(kubectl, name):
     without_guests(kubectl, name + "-f", 2)
     kubectl("delete", "vmirs", name + "-f", "--cascade=foreground")
