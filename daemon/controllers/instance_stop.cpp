@@ -148,9 +148,9 @@ void InstanceController::tear_down(Look& look) {
     return;
   }
   // A set deletes a replica whose process is gone before libvirt has said how it ended.
-  if (end && look.phase() == Phase::running && !look.runtime.asked_to_shut_down &&
-      !look.runtime.job && !look.runtime.cleaned) {
-    record_end(*look.object, phase_after(*end, look.spec().grace_period.count() > 0));
+  if (end && look.phase() == Phase::running && !look.runtime.asked_to_shut_down) {
+    finish(look, *end);
+    return;
   }
   clean_up(look);
 }

@@ -14,6 +14,7 @@ using api::member;
 using std::chrono::seconds;
 using store::Json;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -273,6 +274,31 @@ TEST(ReplicaSet, ShrinksByTheNotReadyFirstAndThenTheNewest) {
   world.scale("web", 1);
   world.settle();
   EXPECT_THAT(world.instance_names(), testing::ElementsAre(oldest[1]));
+}
+
+// It is deleted, and replaced, before libvirt has said how it ended.
+TEST(ReplicaSet, CrashedReplicaIsSeenAsFailedBeforeItGoes) {
+  World world;
+  world.create_set("web", 1);
+  world.settle();
+  const std::string name = world.instance_names().at(0);
+  const std::string uuid = world.uuid_of(name);
+  const store::Revision before = world.store->revision();
+  world.hypervisor->kill_process(uuid);
+  world.settle();
+  EXPECT_THAT(world.instances(), SizeIs(2));
+  world.hypervisor->notice_death(uuid);
+  world.settle();
+  std::vector<std::string> phases;
+  const store::WatchFeed& feed = world.store->feed();
+  for (const auto* change = feed.next_after(before); change;
+       change = feed.next_after(change->revision())) {
+    if (change->object->key().name != name) continue;
+    const auto document = change->object->document();
+    const std::string phase = (*document)["status"]["phase"];
+    if (phases.empty() || phases.back() != phase) phases.push_back(phase);
+  }
+  EXPECT_THAT(phases, ElementsAre("Running", "Failed"));
 }
 
 TEST(ReplicaSet, AdoptsMatchingOrphansAndReleasesOthers) {
