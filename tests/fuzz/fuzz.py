@@ -17,7 +17,7 @@ BUILD = ROOT / "build/fuzz"
 FUZZERS = {
     "admission": 8 << 10,
     "apply": 8 << 10,
-    "body": 1 << 10,
+    "body": 512,
     "chunked": 4 << 10,
     "headers": 1 << 10,
     "list_options": 1 << 10,
