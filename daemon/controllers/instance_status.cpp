@@ -84,9 +84,7 @@ void InstanceController::report_waiting(Look& look, const api::Condition& condit
   look.runtime.last_trouble = trouble;
   Json status = look.status();
   api::set_condition(status, condition, parts_.scheduler.now());
-  api::set_condition(status,
-                     {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
-                     parts_.scheduler.now());
+  api::set_guest_not_running(status, parts_.scheduler.now());
   write_status(look, std::move(status));
 }
 
@@ -105,8 +103,7 @@ void InstanceController::report_failure(Look& look, const std::string& reason,
                             {"retryAfterTimestamp", api::format_time(now + delay)},
                             {"message", message}};
   api::set_condition(status, {"Synchronized", false, reason, message}, now);
-  api::set_condition(
-      status, {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"}, now);
+  api::set_guest_not_running(status, now);
   record(look, EventType::warning, reason, message);
   queue_.add_after(look.key, std::chrono::duration_cast<WorkQueue::Duration>(delay));
   write_status(look, std::move(status));

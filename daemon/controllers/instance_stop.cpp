@@ -44,8 +44,6 @@ void InstanceController::finish(Look& look, const DomainEnd& end) {
   for (const char* condition : {"Paused", "AgentConnected", "Synchronized", "LiveMigratable"}) {
     api::remove_condition(status, condition);
   }
-  api::set_condition(
-      status, {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"}, now);
   write_status(look, std::move(status),
                [this, object = look.object, phase] { record_end(*object, phase); });
 }

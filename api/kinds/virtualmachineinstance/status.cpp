@@ -1,5 +1,6 @@
 #include "api/kinds/virtualmachineinstance/status.h"
 
+#include "api/kinds/conditions.h"
 #include "api/kinds/json_access.h"
 
 namespace virtset::api {
@@ -39,10 +40,16 @@ Phase phase_of(const Json& instance) {
   return Phase::pending;
 }
 
+void set_guest_not_running(Json& status, Time now) {
+  set_condition(status, {"Ready", false, "GuestNotRunning", "Guest VM is not reported as running"},
+                now);
+}
+
 void enter_phase(Json& status, Phase phase, Time now) {
   const std::string current = text(member(status, "phase"));
   if (current == to_string(Phase::succeeded) || current == to_string(Phase::failed)) return;
   status["phase"] = to_string(phase);
+  if (phase != Phase::running) set_guest_not_running(status, now);
   Json& entered = status["phaseTransitionTimestamps"];
   for (const Json& entry : entered) {
     if (entry["phase"] == to_string(phase)) return;

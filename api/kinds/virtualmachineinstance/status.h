@@ -17,6 +17,9 @@ const char* to_string(Phase phase);
 Phase phase_of(const nlohmann::json& instance);
 inline bool is_final(Phase phase) { return phase == Phase::succeeded || phase == Phase::failed; }
 
+// KubeVirt: the condition Ready is always there, and says this in each phase but Running.
+void set_guest_not_running(nlohmann::json& status, Time now);
+
 // Enters a phase, and notes when it was entered first. A final phase is never left.
 void enter_phase(nlohmann::json& status, Phase phase, Time now);
 
