@@ -8,19 +8,18 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include <cstring>
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
-#include "api/http/session.h"
+#include "api/http/connection.h"
 
 namespace virtset::api {
 
 namespace {
 
-// Kubernetes' limit for a request body is 3 MiB.
-constexpr std::size_t header_limit = 16 << 10;
-constexpr int idle_timeout_s = 90;
+// Of TLS, and from there to the first byte of a request.
+constexpr int handshake_timeout_s = 30;
 // How long connections get to take the end of their watches when the daemon stops.
 constexpr std::uint64_t drain_ms = 500;
 
@@ -52,8 +51,7 @@ class HttpServer::Impl {
 
   void stop(std::function<void()> stopped) {
     stopped_ = std::move(stopped);
-    stopping_ = true;
-    for (Session* session : sessions_) session->end_stream();
+    for (Connection* connection : connections_) connection->end();
     drain_.data = this;
     uv_timer_init(loop_, &drain_);
     uv_timer_start(
@@ -61,52 +59,33 @@ class HttpServer::Impl {
     drain_deadline_ = uv_now(loop_) + drain_ms;
   }
 
-  const Options& options() const { return options_; }
-  const Handler& handler() const { return handler_; }
-  std::set<Session*>& sessions() { return sessions_; }
-
  private:
   static int on_event(lws* wsi, lws_callback_reasons reason, void* user, void* in, size_t length) {
     lws_vhost* vhost = lws_get_vhost(wsi);
     auto* impl = vhost ? static_cast<Impl*>(lws_get_vhost_user(vhost)) : nullptr;
     if (!impl) return 0;
-    auto** slot = static_cast<Session**>(user);
+    auto** slot = static_cast<Connection**>(user);
     switch (reason) {
-      case LWS_CALLBACK_HTTP: {
-        *slot = new Session(impl->loop_, wsi, impl->handler_, impl->access(vhost));
-        impl->sessions_.insert(*slot);
-        return impl->after(slot, (*slot)->begin(static_cast<const char*>(in)));
-      }
-      case LWS_CALLBACK_HTTP_BODY:
-        if (!*slot) return 0;
-        return impl->after(slot, (*slot)->add_body({static_cast<const char*>(in), length}));
-      case LWS_CALLBACK_HTTP_BODY_COMPLETION:
-        if (!*slot) return 0;
-        return impl->after(slot, (*slot)->body_complete());
-      case LWS_CALLBACK_HTTP_WRITEABLE:
-        if (!*slot) return 0;
-        return impl->after(slot, (*slot)->writeable());
-      case LWS_CALLBACK_CLOSED_HTTP:
-      case LWS_CALLBACK_HTTP_DROP_PROTOCOL:
+      case LWS_CALLBACK_RAW_ADOPT:
+        *slot = new Connection(wsi, impl->handler_, impl->access(vhost));
+        impl->connections_.insert(*slot);
+        return 0;
+      case LWS_CALLBACK_RAW_RX:
+        return (*slot)->receive({static_cast<const char*>(in), length}) ? 0 : -1;
+      case LWS_CALLBACK_RAW_WRITEABLE:
+        return (*slot)->writeable() ? 0 : -1;
+      case LWS_CALLBACK_RAW_CLOSE:
+      case LWS_CALLBACK_RAW_SKT_DROP_PROTOCOL:
         impl->forget(slot);
         return 0;
       default:
-        return lws_callback_http_dummy(wsi, reason, user, in, length);
+        return 0;
     }
   }
 
-  // What a step of a session means for its connection.
-  int after(Session** slot, Session::Step step) {
-    if (step == Session::Step::going_on) return 0;
-    lws* wsi = (*slot)->wsi();
-    forget(slot);
-    if (step == Session::Step::close) return -1;
-    return lws_http_transaction_completed(wsi) ? -1 : 0;
-  }
-
-  void forget(Session** slot) {
+  void forget(Connection** slot) {
     if (!slot || !*slot) return;
-    sessions_.erase(*slot);
+    connections_.erase(*slot);
     delete *slot;
     *slot = nullptr;
   }
@@ -125,8 +104,8 @@ class HttpServer::Impl {
     info.options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
                    LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
     info.pcontext = &context_;
-    info.max_http_header_data = header_limit;
     info.pt_serv_buf_size = 64 << 10;
+    info.timeout_secs = handshake_timeout_s;
     info.uid = info.gid = static_cast<int>(-1);
     context_ = lws_create_context(&info);
     if (!context_) throw std::runtime_error("libwebsockets could not be started");
@@ -136,7 +115,10 @@ class HttpServer::Impl {
     lws_context_creation_info info{};
     info.protocols = protocols;
     info.user = this;
-    info.keepalive_timeout = idle_timeout_s;
+    // Its own HTTP resolves dots and escapes in paths before anyone can look at them.
+    info.options = LWS_SERVER_OPTION_ADOPT_APPLY_LISTEN_ACCEPT_CONFIG;
+    info.listen_accept_role = "raw-skt";
+    info.listen_accept_protocol = protocols[0].name;
     info.uid = info.gid = static_cast<int>(-1);
     return info;
   }
@@ -151,7 +133,7 @@ class HttpServer::Impl {
     lws_context_creation_info info = vhost_info();
     info.vhost_name = "unix";
     info.iface = path.c_str();
-    info.options = LWS_SERVER_OPTION_UNIX_SOCK;
+    info.options |= LWS_SERVER_OPTION_UNIX_SOCK;
     // Nobody may connect before group and mode are right.
     const mode_t mask = umask(0177);
     unix_vhost_ = lws_create_vhost(context_, &info);
@@ -179,7 +161,7 @@ class HttpServer::Impl {
     info.ssl_cert_filepath = options_.certificate_file.c_str();
     info.ssl_private_key_filepath = options_.private_key_file.c_str();
     info.alpn = "http/1.1";
-    info.options =
+    info.options |=
         LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
     if (!lws_create_vhost(context_, &info)) {
       throw std::runtime_error("cannot listen on " + options_.tls_address + ":" +
@@ -188,9 +170,11 @@ class HttpServer::Impl {
     }
   }
 
-  // Waits until the sessions have ended, or for as long as they are given, and closes.
+  // Waits until the answers are sent, or for as long as they are given, and closes.
   void on_drain() {
-    if (!sessions_.empty() && uv_now(loop_) < drain_deadline_) return;
+    const bool busy = std::any_of(connections_.begin(), connections_.end(),
+                                  [](const Connection* one) { return one->is_busy(); });
+    if (busy && uv_now(loop_) < drain_deadline_) return;
     if (context_) {
       // With a foreign loop the first call only begins it, a later one, after the handles have been
       // closed on a turn of the loop, ends it and makes context_ null.
@@ -212,15 +196,14 @@ class HttpServer::Impl {
   const Handler handler_;
   lws_context* context_ = nullptr;
   lws_vhost* unix_vhost_ = nullptr;
-  std::set<Session*> sessions_;
-  bool stopping_ = false;
+  std::set<Connection*> connections_;
   std::function<void()> stopped_;
   uv_timer_t drain_{};
   std::uint64_t drain_deadline_ = 0;
 };
 
 const lws_protocols HttpServer::Impl::protocols[] = {
-    {"http", HttpServer::Impl::on_event, sizeof(Session*), 0, 0, nullptr, 0},
+    {"http", HttpServer::Impl::on_event, sizeof(Connection*), 0, 0, nullptr, 0},
     {nullptr, nullptr, 0, 0, 0, nullptr, 0}};
 
 HttpServer::HttpServer(uv_loop_s* loop, Options options, Handler handler)

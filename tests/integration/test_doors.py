@@ -1,7 +1,13 @@
 """The unix socket for curl, TLS for kubectl: who gets in, what is refused, and how it is said."""
 
+import contextlib
 import json
+import pathlib
+import re
+import socket
+import ssl
 import stat
+import time
 
 import pytest
 import yaml
@@ -13,9 +19,9 @@ from host import demo_set
 BAD = sorted((host.ROOT / "tests" / "manifests" / "bad").glob("*.yaml"))
 
 
-def curl(daemon, *arguments, check=True):
+def curl(daemon, *arguments, **options):
     return host.run("curl", "-sS", "--unix-socket", daemon.directory / "virtset.sock", *arguments,
-                    check=check)
+                    **options)
 
 
 def test_socket_is_for_its_group_alone(daemon):
@@ -167,3 +173,196 @@ def test_kubectl_and_curl_of_the_seed_documents(daemon, api):
         assert "created" in daemon.kubectl("create", "-f", path)
         daemon.kubectl("delete", "-f", path)
     assert api.list("vmirs") == []
+
+
+class Wire:
+    """A connection to the unix socket, or to what else is given, that says exactly what it is told."""
+
+    def __init__(self, daemon, connection=None):
+        self.connection = connection
+        if not connection:
+            self.connection = socket.socket(socket.AF_UNIX)
+            self.connection.connect(str(daemon.directory / "virtset.sock"))
+        self.connection.settimeout(20)
+        self.data = b""
+
+    def send(self, *lines, body=b""):
+        self.connection.sendall("\r\n".join((*lines, "", "")).encode("latin-1") + body)
+
+    def until(self, mark):
+        while mark not in self.data:
+            received = self.connection.recv(1 << 16)
+            assert received, (mark, self.data)
+            self.data += received
+        found, _, self.data = self.data.partition(mark)
+        return found
+
+    def answer(self):
+        """Code, head and body of the next answer, which must be none in chunks."""
+        head = self.until(b"\r\n\r\n").decode("latin-1")
+        length = int(re.search(r"content-length: (\d+)", head)[1])
+        while len(self.data) < length:
+            self.data += self.connection.recv(1 << 16)
+        body, self.data = self.data[:length], self.data[length:]
+        return int(head.split(" ", 2)[1]), head, body.decode()
+
+    def ask(self, *lines, body=b""):
+        self.send(*lines, body=body)
+        return self.answer()
+
+    def is_closed(self):
+        return not self.data and self.connection.recv(1) == b""
+
+
+def test_paths_that_others_would_resolve_change_nothing(api, namespaces, daemon):
+    namespaces("doors")
+    path = "/api/v1/namespaces/doors/configmaps"
+    for name in ("keep", "one"):
+        api.call("POST", path, {"metadata": {"name": name}})
+    wire = Wire(daemon)
+    for end, why in (("/%2e%2e", "dots"), ("/..", "dots"), ("/.", "dots"), ("/%00", "control"),
+                     ("/%0a", "control"), ("/keep%0a", "control"), ("/one%00x", "control"),
+                     ("/..%2f..%2fx", "slash"), ("//keep", "empty"), ("/%zz", "escape"),
+                     ("?labelSelector=%%%", "labelSelector"), ("?labelSelector=a%00", "NUL")):
+        code, _, body = wire.ask(f"DELETE {path}{end} HTTP/1.1", "Accept: application/json")
+        status = json.loads(body)
+        assert code == status["code"] == 400 and why in status["message"], (end, body)
+    assert {c["metadata"]["name"] for c in api.call("GET", path)["items"]} == {"keep", "one"}
+    assert wire.ask("GET /%zz HTTP/1.1")[2].startswith("the path's segment")
+    assert wire.ask("GET * HTTP/1.1")[0] == 400
+    assert wire.ask("GET http://elsewhere/healthz HTTP/1.1")[0] == 200
+
+
+def test_methods_that_are_none(daemon):
+    wire = Wire(daemon)
+    for method in ("FOO", "TRACE", "OPTIONS", "CONNECT"):
+        for path in ("/api/v1/namespaces", "/api/v1/namespaces/default", "/healthz"):
+            code, _, body = wire.ask(f"{method} {path} HTTP/1.1", "Accept: application/json")
+            assert code == 405 and json.loads(body)["reason"] == "MethodNotAllowed", (method, body)
+
+
+@pytest.mark.parametrize("lines, code", [
+    (("GET / HTTP/1.1", "X: " + "x" * 20_000), 431),
+    (("GET /" + "x" * 20_000 + " HTTP/1.1",), 431),
+    (("GET / HTTP/3.0",), 400),
+    (("GET / HTTP/1.1", "a: b", " c"), 400),
+    (("POST / HTTP/1.1", "Content-Length: 1", "Content-Length: 1"), 400),
+    (("POST / HTTP/1.1", "Content-Length: 1", "Transfer-Encoding: chunked"), 400),
+    (("POST / HTTP/1.1", "Transfer-Encoding: gzip"), 501),
+    (("POST / HTTP/1.1", "Content-Length: 4000000"), 413),
+    (("POST / HTTP/1.1", "Expect: miracles", "Content-Length: 1"), 417),
+], ids=lambda value: "" if isinstance(value, int) else value[-1][:40])
+def test_what_is_not_understood_is_answered_and_ends_the_connection(daemon, lines, code):
+    wire = Wire(daemon)
+    answer_code, head, body = wire.ask(*lines)
+    assert answer_code == code and "connection: close" in head and len(body) > 10, (head, body)
+    assert wire.is_closed()
+
+
+def test_answer_arrives_although_the_body_is_not_read(daemon):
+    """Closing while the client still sends would take the answer from it."""
+    wire = Wire(daemon)
+    wire.send("POST / HTTP/1.1", "Content-Length: 40000000")
+    with contextlib.suppress(BrokenPipeError):
+        for _ in range(40):
+            wire.connection.sendall(b"x" * 1_000_000)
+    assert wire.answer()[0] == 413
+
+
+def test_expectation_is_met_at_once(daemon):
+    wire = Wire(daemon)
+    wire.send("POST /api/v1/namespaces/default/configmaps HTTP/1.1", "Expect: 100-continue",
+              "Content-Type: application/json", "Content-Length: 2")
+    assert wire.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+    wire.connection.sendall(b"{}")
+    assert wire.answer()[0] == 422
+    padding = "x" * 2_000_000
+    begun = time.monotonic()
+    curl(daemon, "-H", "Content-Type: application/json", "--data-binary", "@-",
+         "http://localhost/api/v1/namespaces/default/configmaps", input=json.dumps({"a": padding}))
+    assert time.monotonic() - begun < 1, "curl waits a second for an answer to its expectation"
+
+
+def test_requests_follow_one_another(daemon):
+    wire = Wire(daemon)
+    chunked = ("POST /api/v1/namespaces/default/configmaps HTTP/1.1", "Transfer-Encoding: chunked",
+               "Content-Type: application/json")
+    for _ in range(2):
+        assert wire.ask(*chunked, body=b"1\r\n{\r\n1;x\r\n}\r\n0\r\nx: y\r\n\r\n")[0] == 422
+    # None waits for the answer to the one before; changes are answered when they are on the disk.
+    path = "/api/v1/namespaces/default/configmaps"
+    many = 300
+    for number in range(many):
+        body = json.dumps({"metadata": {"name": f"piped-{number}"}}).encode()
+        wire.send(f"POST {path} HTTP/1.1", "Content-Type: application/json",
+                  f"Content-Length: {len(body)}", body=body)
+        wire.send(f"DELETE {path}/piped-{number} HTTP/1.1")
+    for number in range(many):
+        for code in (201, 200):
+            answer_code, _, body = wire.answer()
+            assert answer_code == code and f"piped-{number}\"" in body, body
+    wire.send("GET /healthz HTTP/1.1", "Connection: close")
+    assert "connection: close" in wire.answer()[1] and wire.is_closed()
+
+
+def test_http_1_0_is_answered_until_the_end_of_the_connection(daemon, api):
+    path = api.path("vmirs")
+    api.create("vmirs", demo_set(replicas=0))
+    api.wait("vmirs", lambda sets: "status" in sets["web"])
+    for end in ("", "/web"):
+        url = f"http://localhost{path}{end}"
+        assert curl(daemon, "--http1.0", url) == curl(daemon, url)
+    wire = Wire(daemon)
+    wire.send(f"GET {path} HTTP/1.0", "Connection: keep-alive")
+    assert "chunked" not in wire.until(b"\r\n\r\n").decode()
+    wire.until(b"]}")
+
+
+def test_impersonation_is_refused(daemon):
+    wire = Wire(daemon)
+    for header in ("Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-a"):
+        code, _, body = wire.ask("GET /api/v1/namespaces HTTP/1.1", f"{header}: x",
+                                 "Accept: application/json")
+        status = json.loads(body)
+        assert code == 403 and status["reason"] == "Forbidden", body
+        assert status["message"] == "impersonation is not supported"
+    with pytest.raises(AssertionError, match="impersonation is not supported"):
+        daemon.kubectl("get", "vmirs", "--as", "me")
+
+
+def tls(daemon, address="127.0.0.1"):
+    context = ssl.create_default_context(cafile=daemon.directory / "pki" / "ca.crt")
+    return Wire(daemon, context.wrap_socket(socket.create_connection((address, 7443)),
+                                            server_hostname="127.0.0.1"))
+
+
+def test_scheme_of_the_token_is_in_any_case(daemon):
+    config = yaml.safe_load((daemon.directory / "kubeconfig").read_text())
+    token = config["users"][0]["user"]["token"]
+    wire = tls(daemon)
+    for scheme in ("Bearer", "bearer", "BEARER "):
+        code, _, _ = wire.ask("GET /api/v1/namespaces/default HTTP/1.1",
+                              f"Authorization: {scheme} {token}")
+        assert code == 200, scheme
+    assert wire.ask("GET / HTTP/1.1", f"Authorization: Basic {token}")[0] == 401
+    # Whose body is not taken.
+    assert wire.ask("POST / HTTP/1.1", "Content-Length: 1000000")[0] == 401
+
+
+def test_watch_ends_when_its_client_goes(daemon):
+    """Without the next event, which may be days away."""
+    def open_files():
+        return len(list(pathlib.Path(f"/proc/{daemon.pid}/fd").iterdir()))
+
+    before = open_files()
+    for make in (lambda: Wire(daemon), lambda: tls(daemon)):
+        wires = [make() for _ in range(20)]
+        config = yaml.safe_load((daemon.directory / "kubeconfig").read_text())
+        for wire in wires:
+            wire.send("GET /api/v1/namespaces?watch=1 HTTP/1.1",
+                      f"Authorization: Bearer {config['users'][0]['user']['token']}")
+            wire.until(b"ADDED")
+        assert open_files() >= before + 20
+        for wire in wires:
+            wire.connection.close()
+        host.eventually(lambda: open_files() <= before + 2, timeout=5, what="the end of watches")

@@ -1,6 +1,5 @@
 // What nobody sends who means well. Named for what went wrong.
 
-#include "api/http/chunked_body.h"
 #include "api/http/gzip.h"
 #include "api/kinds/times.h"
 #include "api/kinds/utf8.h"
@@ -10,39 +9,9 @@
 namespace virtset::test {
 namespace {
 
-using State = api::ChunkedBody::State;
 using testing::HasSubstr;
 
 class Hostile : public RestTest {};
-
-TEST_F(Hostile, ChunkSizeThatWrapsAround) {
-  api::ChunkedBody chunked;
-  std::string body;
-  EXPECT_EQ(chunked.add("1\r\na\r\nffffffffffffffff\r\nx", 1000, body), State::malformed);
-  EXPECT_EQ(body, "a");
-}
-
-TEST_F(Hostile, ChunkedBodyIsTheSameHoweverItIsCut) {
-  const std::string sent = "5;x=y\r\nhello\r\n1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
-  for (std::size_t cut = 0; cut < sent.size(); ++cut) {
-    api::ChunkedBody chunked;
-    std::string body;
-    EXPECT_EQ(chunked.add(sent.substr(0, cut), 100, body), State::more) << cut;
-    EXPECT_EQ(chunked.add(sent.substr(cut), 100, body), State::complete) << cut;
-    EXPECT_EQ(body, "hello 0123456789");
-  }
-}
-
-TEST_F(Hostile, ChunkedBodyThatIsNone) {
-  for (const char* sent : {"\r\n", "x\r\n", "2\r\nabc\r\n", "3e9\r\nx", "-1\r\n"}) {
-    api::ChunkedBody chunked;
-    std::string body;
-    EXPECT_EQ(chunked.add(sent, 100, body), State::malformed) << sent;
-  }
-  api::ChunkedBody endless;
-  std::string body;
-  EXPECT_EQ(endless.add(std::string(5000, '0'), 100, body), State::malformed);
-}
 
 TEST_F(Hostile, AliasesOfALongText) {
   std::string yaml = "- &a \"" + std::string(1 << 20, 'x') + "\"\n- [";
