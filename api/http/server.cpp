@@ -1,5 +1,6 @@
 #include "api/http/server.h"
 
+#include <arpa/inet.h>
 #include <grp.h>
 #include <libwebsockets.h>
 #include <spdlog/spdlog.h>
@@ -153,7 +154,16 @@ class HttpServer::Impl {
     }
   }
 
+  bool is_address(int family) const {
+    in6_addr address{};
+    return inet_pton(family, options_.tls_address.c_str(), &address) == 1;
+  }
+
   void listen_tls() {
+    if (!is_address(AF_INET) && !is_address(AF_INET6)) {
+      throw std::runtime_error("cannot listen on " + options_.tls_address +
+                               ": it is neither an IPv4 nor an IPv6 address");
+    }
     lws_context_creation_info info = vhost_info();
     info.vhost_name = "tls";
     info.iface = options_.tls_address.c_str();
@@ -163,6 +173,8 @@ class HttpServer::Impl {
     info.alpn = "http/1.1";
     info.options |=
         LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND;
+    // With IPv6 enabled, libwebsockets takes an IPv4 address for all addresses.
+    if (is_address(AF_INET)) info.options |= LWS_SERVER_OPTION_DISABLE_IPV6;
     if (!lws_create_vhost(context_, &info)) {
       throw std::runtime_error("cannot listen on " + options_.tls_address + ":" +
                                std::to_string(options_.tls_port) +

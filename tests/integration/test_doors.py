@@ -349,6 +349,17 @@ def test_scheme_of_the_token_is_in_any_case(daemon):
     assert wire.ask("POST / HTTP/1.1", "Content-Length: 1000000")[0] == 401
 
 
+def test_tls_listens_where_it_was_told_and_nowhere_else(daemon):
+    assert tls(daemon).ask("GET /healthz HTTP/1.1")[0] == 200
+    for address in ("127.0.0.2", "::1"):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((address, 7443))
+    listening = [line.split()[1] for kind in ("tcp", "tcp6")
+                 for line in pathlib.Path("/proc/net", kind).read_text().splitlines()
+                 if line.split()[3] == "0A"]
+    assert [a for a in listening if a.endswith(f":{7443:04X}")] == ["0100007F:1D13"]
+
+
 def test_watch_ends_when_its_client_goes(daemon):
     """Without the next event, which may be days away."""
     def open_files():
