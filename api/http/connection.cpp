@@ -33,6 +33,7 @@ const char* reason_phrase(int status) {
                                                      {403, "Forbidden"},
                                                      {404, "Not Found"},
                                                      {405, "Method Not Allowed"},
+                                                     {406, "Not Acceptable"},
                                                      {409, "Conflict"},
                                                      {410, "Gone"},
                                                      {413, "Request Entity Too Large"},
