@@ -199,7 +199,8 @@ class Reader {
       const std::string key(reinterpret_cast<const char*>(event->data.scalar.value),
                             event->data.scalar.length);
       const Event value(parser_);
-      if (key == "<<") {
+      const bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+      if (plain && key == "<<") {
         merge(object, read_value(value, depth + 1), event);
       } else if (!object.emplace(key, read_value(value, depth + 1)).second) {
         throw BadYaml(event.line() + "the key \"" + key + "\" is given twice");

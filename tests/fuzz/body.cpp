@@ -10,6 +10,8 @@ namespace {
 // Parsers must not make much of little: aliases could repeat a long text for ever.
 constexpr std::size_t heaviest = 4 << 20;
 constexpr int deepest = 100;
+// More of the same, which aliases make, would find nothing else.
+constexpr std::size_t heaviest_written = 2000;
 // What our own YAML is read back with.
 constexpr int deepest_yaml = 64;
 
@@ -17,7 +19,9 @@ void read(const char* type, std::string_view body) {
   fuzz::Json json;
   if (!fuzz::accepted([&] { json = api::parse_body(type, body); })) return;
   fuzz::require(fuzz::depth(json) <= deepest, "bodies are not nested too deeply");
-  fuzz::require(fuzz::weight(json) <= heaviest, "bodies are not heavier than their text");
+  const std::size_t weight = fuzz::weight(json);
+  fuzz::require(weight <= heaviest, "bodies are not heavier than their text");
+  if (weight > heaviest_written) return;
   const std::string text = json.dump();
   fuzz::require(fuzz::Json::parse(text) == json, "JSON is read as it was written", text);
   if (fuzz::depth(json) >= deepest_yaml) return;

@@ -200,6 +200,7 @@ TEST(Yaml, WhatIsWrittenIsReadBackTheSame) {
       " lead", "trail ", "ünïcode", "- x", "{}", "\ttab", "'q'", "0x1", "1e3", "a\u0000b", "*x", "&x"],
       "n":[1,-2,1.5,true,null],"empty":{"o":{},"a":[]}})");
   EXPECT_EQ(parse_yaml(to_yaml(value)), value) << to_yaml(value);
+  EXPECT_EQ(parse_yaml(to_yaml({{"<<", json::array()}})), (json{{"<<", json::array()}}));
 }
 
 TEST(Yaml, WhatOtherReadersTakeForSomethingElseIsQuoted) {
