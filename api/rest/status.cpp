@@ -84,10 +84,9 @@ ApiError to_api_error(const std::exception_ptr& error) {
     return bad_request(std::string("the body is not valid YAML: ") + bad.what());
   } catch (const Json::exception& bad) {
     // "[json.exception.parse_error.101] parse error at …"
-    const std::string_view what = bad.what();
-    return bad_request(
-        "the body is not valid JSON: " +
-        std::string(what.substr(what.find("] ") == what.npos ? 0 : what.find("] ") + 2)));
+    std::string what = bad.what();
+    if (const auto end = what.find("] "); end != what.npos) what.erase(0, end + 2);
+    return bad_request("the body is not valid JSON: " + what);
   } catch (const store::Overloaded& overload) {
     ApiError busy(429, "TooManyRequests", overload.what());
     busy.retry_after_seconds = 1;

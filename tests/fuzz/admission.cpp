@@ -43,10 +43,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = api::admit_change(*kind, admitted.object, admitted.object, api::Part::all,
                                          api::FieldValidation::strict);
     fuzz::require(again.object == admitted.object, "what was admitted stays as it is",
-                  fuzz::dump(admitted.object) + "\n" + fuzz::dump(again.object));
+                  api::json_text(admitted.object) + "\n" + api::json_text(again.object));
   } catch (const api::ApiError& error) {
     fuzz::require(false, "what was admitted is admitted again",
-                  error.what() + ("\n" + fuzz::dump(admitted.object)));
+                  error.what() + ("\n" + api::json_text(admitted.object)));
   }
   return 0;
 }

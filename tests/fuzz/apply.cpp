@@ -14,10 +14,11 @@ namespace {
 void check_field_set(const fuzz::Json& json) {
   const auto set = api::FieldSet::parse(json);
   fuzz::require(api::FieldSet::parse(set.to_json()) == set, "a set of fields is read as written",
-                fuzz::dump(json));
+                api::json_text(json));
   auto twice = set;
-  fuzz::require(twice.unite(set) == set, "a set united with itself is itself", fuzz::dump(json));
-  fuzz::require(twice.subtract(set).empty(), "a set without itself is empty", fuzz::dump(json));
+  fuzz::require(twice.unite(set) == set, "a set united with itself is itself",
+                api::json_text(json));
+  fuzz::require(twice.subtract(set).empty(), "a set without itself is empty", api::json_text(json));
 }
 
 }  // namespace
@@ -41,10 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const fuzz::Json* const before = current.is_null() ? nullptr : &current;
   fuzz::accepted([&] {
     const fuzz::Json applied = api::apply(kind, before, configuration, writer, true, now);
-    fuzz::require(applied.is_object(), "an object comes of it", fuzz::dump(applied));
+    fuzz::require(applied.is_object(), "an object comes of it", api::json_text(applied));
     const fuzz::Json again = api::apply(kind, &applied, configuration, writer, false, later);
     fuzz::require(api::equal_but_for_times(applied, again), "the second time changes nothing",
-                  fuzz::dump(applied) + "\n" + fuzz::dump(again));
+                  api::json_text(applied) + "\n" + api::json_text(again));
   });
   if (!before || !configuration.is_object()) return 0;
   // As an update: whatever is in either.

@@ -18,13 +18,13 @@ constexpr int deepest_yaml = 64;
 void read(const char* type, std::string_view body) {
   fuzz::Json json;
   if (!fuzz::accepted([&] { json = api::parse_body(type, body); })) return;
-  fuzz::require(fuzz::depth(json) <= deepest, "bodies are not nested too deeply");
+  fuzz::require(api::depth_of(json) <= deepest, "bodies are not nested too deeply");
   const std::size_t weight = fuzz::weight(json);
   fuzz::require(weight <= heaviest, "bodies are not heavier than their text");
   if (weight > heaviest_written) return;
   const std::string text = json.dump();
   fuzz::require(fuzz::Json::parse(text) == json, "JSON is read as it was written", text);
-  if (fuzz::depth(json) >= deepest_yaml) return;
+  if (api::depth_of(json) >= deepest_yaml) return;
   const std::string yaml = api::to_yaml(json);
   fuzz::Json again;
   try {

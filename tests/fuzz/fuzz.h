@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "api/kinds/errors.h"
+#include "api/kinds/json_access.h"
+#include "api/kinds/json_depth.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/label_selector.h"
 #include "api/kinds/yaml.h"
@@ -61,10 +63,6 @@ inline std::string_view view(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-inline std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // How much there is of it: each value and each character.
 inline std::size_t weight(const Json& json) {
   std::size_t total = 1;
@@ -75,14 +73,6 @@ inline std::size_t weight(const Json& json) {
     }
   }
   return total;
-}
-
-inline int depth(const Json& json) {
-  int deepest = 0;
-  if (json.is_structured()) {
-    for (const Json& value : json) deepest = std::max(deepest, 1 + depth(value));
-  }
-  return deepest;
 }
 
 // The kind that the text's first line names, and the lines after that; any kind for another name.

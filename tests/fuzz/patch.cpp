@@ -23,7 +23,7 @@ void patch(const char* type, std::string_view body, const fuzz::Json& document) 
   fuzz::accepted([&] {
     const auto apply = api::read_patch(api::builtin_kinds().all().front(), request);
     const fuzz::Json result = apply(document);
-    fuzz::require(fuzz::depth(result) <= deepest, "a patch does not nest without end");
+    fuzz::require(api::depth_of(result) <= deepest, "a patch does not nest without end");
     fuzz::require(fuzz::weight(result) <= heaviest, "a patch does not make much of little");
     if (type == std::string_view("application/merge-patch+json")) {
       fuzz::require(apply(result) == result, "a merge patch changes nothing the second time");

@@ -160,7 +160,7 @@ class Daemon {
       const auto again =
           api::admit_change(kind, document, document, api::Part::all, api::FieldValidation::strict);
       fuzz::require(again.object == document, "what is stored stays as it is",
-                    object.text() + "\n" + fuzz::dump(again.object));
+                    object.text() + "\n" + api::json_text(again.object));
     } catch (const api::ApiError& error) {
       fuzz::require(false, "what is stored is taken again", error.what() + ("\n" + object.text()));
     }

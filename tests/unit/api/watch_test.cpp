@@ -58,6 +58,17 @@ class WatchTest : public RestTest {
   }
   std::string revision() { return get(sets).json()["metadata"]["resourceVersion"]; }
   void make(const std::string& name) { send("POST", sets, replica_set(name, 0)); }
+  // Of another kind.
+  void write_more_than_the_feed_holds() {
+    for (int i = 0; i < 10'100; ++i) {
+      world_.store->write(
+          {"", api::event_kind, "default", "e" + std::to_string(i)},
+          [](const store::Object*) {
+            return store::Store::Mutation::put({{"metadata", {{"uid", "u"}}}});
+          },
+          nullptr);
+    }
+  }
 };
 
 TEST_F(WatchTest, SeesEveryLaterChangeOnceInOrder) {
@@ -121,14 +132,7 @@ TEST_F(WatchTest, SlowOneIsToldAndCut) {
   Watch open = watch({{"resourceVersion", revision()}});
   make("a");
   world_.settle();
-  for (int i = 0; i < 10'100; ++i) {
-    world_.store->write(
-        {"", api::event_kind, "default", "e" + std::to_string(i)},
-        [](const store::Object*) {
-          return store::Store::Mutation::put({{"metadata", {{"uid", "u"}}}});
-        },
-        nullptr);
-  }
+  write_more_than_the_feed_holds();
   const auto frames = open.frames();
   ASSERT_THAT(frames, SizeIs(1));
   EXPECT_EQ(frames[0]["type"], "ERROR");
@@ -139,14 +143,7 @@ TEST_F(WatchTest, SlowOneIsToldAndCut) {
 TEST_F(WatchTest, QuietOneDoesNotFallBehindABusyStore) {
   Watch open = watch({{"resourceVersion", revision()}});
   open.frames();
-  for (int i = 0; i < 10'100; ++i) {
-    world_.store->write(
-        {"", api::event_kind, "default", "e" + std::to_string(i)},
-        [](const store::Object*) {
-          return store::Store::Mutation::put({{"metadata", {{"uid", "u"}}}});
-        },
-        nullptr);
-  }
+  write_more_than_the_feed_holds();
   world_.settle();
   make("a");
   EXPECT_THAT(open.changes(), testing::Contains("ADDED a"));
