@@ -24,6 +24,8 @@ struct Mark {
 struct Backing {
   std::string path;
   std::string format;  // "raw" or "qcow2"
+  // Only its owner may read it, so it is given to QEMU's user; else everybody may.
+  bool is_private = false;
 };
 
 struct Disk {
@@ -35,8 +37,9 @@ struct Disk {
   std::string format;              // "raw" or "qcow2"
   std::optional<Backing> backing;  // given, so that nobody has to guess what is behind an overlay
   bool read_only = false;
-  std::string serial;  // empty: none
-  std::string cache;   // empty: the hypervisor's default
+  bool shareable = false;  // others may write to it at the same time
+  std::string serial;      // empty: none
+  std::string cache;       // empty: the hypervisor's default
   std::optional<int> boot_order;
 };
 
@@ -70,8 +73,11 @@ struct Domain {
   std::uint64_t memory_bytes = 0;
   std::string serial;  // of the SMBIOS system; empty: none
   bool rng = false;    // a source of entropy
+  std::string panic;   // model of the device by which the guest tells that it panicked; empty: none
   std::vector<Disk> disks;
   std::vector<Interface> interfaces;
+  // What Hypervisor::save wrote of this domain: it goes on from there. Empty: it boots.
+  std::string memory_file;
 };
 
 // An address that DHCP gives to one MAC and to nobody else.

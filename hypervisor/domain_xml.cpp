@@ -156,10 +156,12 @@ void add_backing(Node disk, const std::optional<Backing>& backing) {
   set(add(store, "format"), "type", backing->format);
   Node source = add(store, "source");
   set(source, "file", backing->path);
-  // The image is shared by all replicas and world-readable: libvirt shall not change its owner.
-  Node label = add(source, "seclabel");
-  set(label, "model", "dac");
-  set(label, "relabel", "no");
+  if (!backing->is_private) {
+    // Shared by all replicas and world-readable: libvirt shall not change its owner.
+    Node label = add(source, "seclabel");
+    set(label, "model", "dac");
+    set(label, "relabel", "no");
+  }
   add(store, "backingStore");
 }
 
@@ -180,6 +182,7 @@ void add_disk(Node devices, const Disk& disk, TargetNames& targets) {
   set(target, "dev", targets.next(disk.bus));
   set(target, "bus", disk.bus);
   if (disk.read_only) add(node, "readonly");
+  if (disk.shareable) add(node, "shareable");
   if (!disk.serial.empty()) add_text(node, "serial", disk.serial);
   add_boot_order(node, disk.boot_order);
   add_alias(node, disk.name);
@@ -252,6 +255,27 @@ std::string domain_xml(const Domain& description) {
   for (const Interface& interface : description.interfaces) add_interface(devices, interface);
   add_fixed_devices(devices);
   if (description.rng) add_rng(devices);
+  if (!description.panic.empty()) set(add(devices, "panic"), "model", description.panic);
+  return to_text(document);
+}
+
+std::string moved_domain_xml(const std::string& saved, const Domain& description) {
+  pugi::xml_document document;
+  document.load_string(saved.c_str());
+  Node domain = document.child("domain");
+  domain.remove_child("metadata");
+  add_mark(domain, description.mark);
+  for (const Disk& disk : description.disks) {
+    const std::string alias = "ua-" + disk.name;
+    for (Node node : domain.child("devices").children("disk")) {
+      if (node.child("alias").attribute("name").value() != alias) continue;
+      node.child("source").attribute("file").set_value(disk.path.c_str());
+      // All that libvirt has found out about the chain is about the old one.
+      node.child("source").remove_attribute("index");
+      node.remove_child("backingStore");
+      add_backing(node, disk.backing);
+    }
+  }
   return to_text(document);
 }
 

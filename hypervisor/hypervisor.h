@@ -37,7 +37,7 @@ class NotOurs : public std::runtime_error {
 enum class PauseReason { user, io_error, other };
 
 // libvirt: virDomainEventStoppedDetailType, as far as it makes a difference to KubeVirt's phases.
-enum class StopReason { shutdown, destroyed, crashed, other };
+enum class StopReason { shutdown, destroyed, crashed, saved, other };
 
 struct DomainInfo {
   std::string name;
@@ -113,6 +113,11 @@ class Hypervisor {
   // Ends the domain now. One that is not there is success. Throws NotOurs before it harms
   // another's.
   virtual void destroy(const std::string& uuid) = 0;
+
+  // Writes the memory of a domain, and the state of its devices, to `file`, and ends the domain;
+  // the disks are as the guest left them. If it fails the domain runs on. Throws Unavailable,
+  // Refused, NotOurs.
+  virtual void save(const std::string& uuid, const std::string& file) = 0;
 
   // Makes the network exist as described; one of ours that differs is adapted if nothing is lost by
   // it. Throws NotOurs.

@@ -17,6 +17,10 @@ inline constexpr std::string_view mark_namespace = "urn:virtset:libvirt:1";
 // The document for virDomainCreateXML. Lean: no USB, no option ROMs, no graphics.
 std::string domain_xml(const Domain& domain);
 
+// The document of a saved domain, with the disks and the mark of this description: they may have
+// moved, and another instance may own them.
+std::string moved_domain_xml(const std::string& saved, const Domain& domain);
+
 // Reads the element that virDomainGetMetadata gives for mark_namespace. Nothing if it is not a
 // mark.
 std::optional<Mark> parse_mark(const std::string& metadata);

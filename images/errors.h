@@ -29,6 +29,12 @@ class BadImage : public ImageError {
   using ImageError::ImageError;
 };
 
+// Nobody wants it any more.
+class Cancelled : public ImageError {
+ public:
+  using ImageError::ImageError;
+};
+
 // A file could not be written; `disk_full()` says why.
 class DiskFailed : public ImageError {
  public:

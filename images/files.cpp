@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -66,6 +68,30 @@ void make_directory(const fs::path& path) {
   if (mkdir(path.c_str(), 0711) != 0 && errno != EEXIST) throw_errno("cannot make", path);
   // QEMU runs as another user and must pass through, whatever our umask is.
   if (chmod(path.c_str(), 0711) != 0) throw_errno("cannot make accessible", path);
+}
+
+void keep_access(const fs::path& path) {
+  // acl(5), as the kernel takes it.
+  constexpr std::uint16_t user_obj = 0x01, user = 0x02, group_obj = 0x04, mask = 0x10, other = 0x20;
+  constexpr std::uint16_t read_write = 6;
+  constexpr std::uint32_t nobody = UINT32_MAX;
+  if (geteuid() == 0) return;
+  struct Entry {
+    std::uint16_t tag, permissions;
+    std::uint32_t id;
+  };
+  const struct {
+    std::uint32_t version = 2;
+    Entry entries[5];
+  } list{.entries = {{user_obj, read_write, nobody},
+                     {user, read_write, geteuid()},
+                     {group_obj, 0, nobody},
+                     {mask, read_write, nobody},
+                     {other, 0, nobody}}};
+  if (setxattr(path.c_str(), "system.posix_acl_access", &list, sizeof list, 0) != 0 &&
+      errno != ENOTSUP) {
+    throw_errno("cannot keep access to", path);
+  }
 }
 
 void remove_tree(const fs::path& path) {

@@ -21,6 +21,11 @@ void sync(const std::filesystem::path& path);
 // Makes a directory that everybody may pass through and nobody else may list.
 void make_directory(const std::filesystem::path& path);
 
+// Lets this process's user read and write a file of its own whoever owns it later, and nobody else
+// whom its owner does not let: libvirt gives disks to QEMU's user, and not all of them back. Where
+// there are no access control lists nothing happens.
+void keep_access(const std::filesystem::path& path);
+
 // Removes a file or a tree; nothing there is fine.
 void remove_tree(const std::filesystem::path& path);
 

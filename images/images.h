@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -29,6 +30,11 @@ struct Overlay {  // a throw-away qcow2 over a container disk
   std::string name;
   ContainerDisk base;
 };
+struct VolumeOverlay {  // a throw-away qcow2 over a volume, which is raw
+  std::string name;
+  std::string file;
+  std::uint64_t size = 0;
+};
 struct EmptyDisk {  // a fresh sparse qcow2
   std::string name;
   std::uint64_t capacity = 0;
@@ -36,9 +42,9 @@ struct EmptyDisk {  // a fresh sparse qcow2
 struct SeedIso {  // an ISO9660 of small files
   std::string name;
   std::string label;
-  std::map<std::string, std::string> files;
+  std::map<std::string, std::string> files;  // by path, e.g. "openstack/latest/user_data"
 };
-using DiskPlan = std::vector<std::variant<Overlay, EmptyDisk, SeedIso>>;
+using DiskPlan = std::vector<std::variant<Overlay, VolumeOverlay, EmptyDisk, SeedIso>>;
 
 // A disk as it was made.
 struct MadeDisk {
@@ -46,7 +52,9 @@ struct MadeDisk {
   std::string format;
   std::string backing_file;  // empty: none
   std::string backing_format;
+  bool backing_is_private = false;  // readable by its owner alone
   bool read_only = false;
+  bool shareable = false;  // other VMs may write to it at the same time
 };
 
 class Images {
@@ -69,6 +77,30 @@ class Images {
 
   // The uids of the VMs that have disks.
   virtual std::set<std::string> vms_with_disks() = 0;
+
+  // A VM may be saved, with its memory, for another one that goes on where it was. What is saved is
+  // kept under a key until it is taken back or discarded.
+
+  // The file beside its disks that a VM's memory of so many bytes is to be written to. Throws
+  // DiskFailed if that would leave no room for those that run.
+  virtual std::string memory_file(const std::string& vm_uid, std::uint64_t bytes) = 0;
+  // Keeps the disks and the memory of a VM under the key. Without memory its disks are removed.
+  // Throws DiskFailed.
+  virtual void set_aside(const std::string& vm_uid, const std::string& key) = 0;
+  // Gives them to another VM; asked again, what it has. Nothing if there is nothing. Throws
+  // DiskFailed.
+  virtual std::optional<std::map<std::string, MadeDisk>> take_back(const std::string& key,
+                                                                   const std::string& vm_uid) = 0;
+  // The memory that a VM which was given one may go on from, or empty. Only once: who goes on a
+  // second time from an old memory ruins disks that have changed since.
+  virtual std::string use_memory(const std::string& vm_uid) = 0;
+  // The VM runs: no memory of it is of use any more, written or used.
+  virtual void forget_memory(const std::string& vm_uid) = 0;
+
+  // The keys of what is kept, and the size of the memory in bytes.
+  virtual std::map<std::string, std::uint64_t> set_aside_states() = 0;
+  // Removes what is kept under the key. None is fine.
+  virtual void discard(const std::string& key) = 0;
 };
 
 }  // namespace virtset::images

@@ -14,6 +14,7 @@
 
 #include "images/errors.h"
 #include "images/files.h"
+#include "images/sparse_file.h"
 
 namespace virtset::images {
 
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t most_entries = 100'000;
-constexpr std::size_t hole_granularity = 4096;
 
 struct FreeArchive {
   void operator()(archive* handle) const { archive_read_free(handle); }
@@ -72,48 +72,6 @@ std::optional<std::string> normal(const std::string& name) {
 bool is_below(const std::string& name, const std::string& directory) {
   return name.starts_with(directory + "/");
 }
-
-class SparseFile {
- public:
-  explicit SparseFile(const fs::path& path) : path_(path) {
-    fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd_ < 0) throw_errno("cannot create", path);
-  }
-  ~SparseFile() { close(fd_); }
-
-  void write_at(std::int64_t offset, const char* data, std::size_t size) {
-    while (size > 0) {
-      // Up to the next boundary of a block, so that whole blocks of zeros are recognised.
-      const auto step =
-          std::min(size, hole_granularity - static_cast<std::size_t>(offset) % hole_granularity);
-      if (!std::all_of(data, data + step, [](char byte) { return byte == 0; })) {
-        write_all(offset, data, step);
-      }
-      offset += static_cast<std::int64_t>(step);
-      data += step;
-      size -= step;
-    }
-  }
-
-  void finish(std::int64_t size) {
-    if (ftruncate(fd_, size) != 0 || fsync(fd_) != 0) throw_errno("cannot write", path_);
-  }
-
- private:
-  void write_all(std::int64_t offset, const char* data, std::size_t size) {
-    while (size > 0) {
-      const ssize_t written = pwrite(fd_, data, size, offset);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw_errno("cannot write", path_);
-      offset += written;
-      data += written;
-      size -= static_cast<std::size_t>(written);
-    }
-  }
-
-  fs::path path_;
-  int fd_;
-};
 
 void copy_data(archive* reader, archive_entry* entry, const fs::path& target,
                std::uint64_t largest) {

@@ -22,9 +22,11 @@ const fs::path& made(const fs::path& directory) {
 
 LocalImages::LocalImages(Options options)
     : vms_(made(options.directory) / "vms"),
+      saved_(options.directory / "saved"),
       registry_(processes_, std::move(options.registry)),
       cache_(options.directory / "images", processes_, registry_, options.cache) {
   make_directory(vms_);
+  make_directory(saved_);
 }
 
 ContainerDisk LocalImages::obtain(const std::string& reference, PullPolicy policy,
@@ -61,6 +63,19 @@ MadeDisk LocalImages::make(const Overlay& overlay, const fs::path& directory) {
   create_qcow2(file, {"-F", overlay.base.format, "-b", base.string()});
   return {
       .file = file, .format = "qcow2", .backing_file = base, .backing_format = overlay.base.format};
+}
+
+// Unlike an image the volume stays where it is while a VM uses it. qemu-img need not open it, which
+// may belong to QEMU's user.
+MadeDisk LocalImages::make(const VolumeOverlay& overlay, const fs::path& directory) {
+  const fs::path file = directory / (overlay.name + ".qcow2");
+  create_qcow2(
+      file, {"-u", "-F", "raw", "-b", overlay.file, "-o", "size=" + std::to_string(overlay.size)});
+  return {.file = file,
+          .format = "qcow2",
+          .backing_file = overlay.file,
+          .backing_format = "raw",
+          .backing_is_private = true};
 }
 
 MadeDisk LocalImages::make(const EmptyDisk& disk, const fs::path& directory) {

@@ -40,6 +40,8 @@ StopReason stop_reason(int detail) {
     case VIR_DOMAIN_EVENT_STOPPED_CRASHED:
     case VIR_DOMAIN_EVENT_STOPPED_FAILED:  // QEMU died without a word
       return StopReason::crashed;
+    case VIR_DOMAIN_EVENT_STOPPED_SAVED:
+      return StopReason::saved;
     default:
       return StopReason::other;
   }
@@ -435,14 +437,30 @@ std::vector<DomainInfo> LibvirtHypervisor::list_ours(virConnectPtr connection) {
   return ours;
 }
 
+// Null if libvirt refuses. What was saved is as it was, but for its disks and its mark.
+virDomainPtr LibvirtHypervisor::create(virConnectPtr connection,
+                                       const hypervisor::Domain& description) {
+  if (description.memory_file.empty()) {
+    return virDomainCreateXML(connection, domain_xml(description).c_str(), VIR_DOMAIN_NONE);
+  }
+  const char* file = description.memory_file.c_str();
+  const Text saved(
+      virDomainSaveImageGetXMLDesc(connection, file, VIR_DOMAIN_SAVE_IMAGE_XML_SECURE));
+  if (!saved) return nullptr;
+  const std::string xml = moved_domain_xml(saved.get(), description);
+  if (virDomainRestoreFlags(connection, file, xml.c_str(), 0) != 0) {
+    return nullptr;
+  }
+  return virDomainLookupByUUIDString(connection, description.uuid.c_str());
+}
+
 void LibvirtHypervisor::start(const hypervisor::Domain& description) {
   const Connection connection = this->connection();
   {
     std::lock_guard lock(mutex_);
     ours_.insert(description.uuid);
   }
-  const std::string xml = domain_xml(description);
-  Domain domain(virDomainCreateXML(connection.get(), xml.c_str(), VIR_DOMAIN_NONE));
+  Domain domain(create(connection.get(), description));
   if (!domain) {
     const std::string what = "starting domain " + description.name;
     // Taken before the look-up below overwrites it.
@@ -488,6 +506,25 @@ void LibvirtHypervisor::destroy(const std::string& uuid) {
   // It may have ended by itself in the meantime.
   if (domain_has_ended()) return;
   throw_last("destroying domain " + uuid);
+}
+
+void LibvirtHypervisor::save(const std::string& uuid, const std::string& file) {
+  const Connection connection = this->connection();
+  const Domain domain(virDomainLookupByUUIDString(connection.get(), uuid.c_str()));
+  if (!domain) throw_last("looking for domain " + uuid);
+  if (!is_there_and_ours(domain.get())) throw Refused("domain " + uuid + " has ended");
+  if (virDomainSaveFlags(domain.get(), file.c_str(), nullptr, 0) == 0) return;
+  // One that an earlier run of the daemon has ordered may be under way, or have come through.
+  const int code = last_code();
+  if (code == VIR_ERR_OPERATION_TIMEOUT) throw Unavailable("domain " + uuid + " is busy");
+  if (code == VIR_ERR_NO_DOMAIN) return;
+  std::exception_ptr error;
+  try {
+    throw_last("saving domain " + uuid);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (virDomainIsActive(domain.get()) == 1) std::rethrow_exception(error);
 }
 
 void LibvirtHypervisor::ensure_network(const hypervisor::Network& wanted) {

@@ -37,6 +37,7 @@ class LibvirtHypervisor final : public Hypervisor {
   void start(const hypervisor::Domain& domain) override;
   void shut_down(const std::string& uuid, Ask ask) override;
   void destroy(const std::string& uuid) override;
+  void save(const std::string& uuid, const std::string& file) override;
   void ensure_network(const hypervisor::Network& network) override;
   void reserve(const std::string& network, const Reservation& reservation) override;
 
@@ -55,6 +56,7 @@ class LibvirtHypervisor final : public Hypervisor {
   void connection_closed(const std::string& why);
   std::vector<DomainInfo> list_ours(virConnectPtr connection);
   std::optional<DomainInfo> inspect(virDomainPtr domain);
+  virDomainPtr create(virConnectPtr connection, const hypervisor::Domain& description);
   std::optional<Mark> our_mark(virDomainPtr domain);
   bool is_there_and_ours(virDomainPtr domain);
 

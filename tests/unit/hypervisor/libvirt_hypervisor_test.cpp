@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -196,6 +197,25 @@ TEST_F(LibvirtHypervisorTest, StartsADomainOnceHoweverOftenItIsOrdered) {
   EXPECT_TRUE(is_active(uuid(1)));
   hypervisor->destroy(uuid(1));
   EXPECT_TRUE(told_.wait_for_event(Event::Type::stopped, uuid(1)));
+}
+
+// That it goes on from there only QEMU can show: tests/integration/test_pool.py.
+TEST_F(LibvirtHypervisorTest, SavedDomainHasEnded) {
+  const auto hypervisor = open();
+  hypervisor->start(domain("vm", uuid(1)));
+  ASSERT_TRUE(told_.wait_for_event(Event::Type::started, uuid(1)));
+  const std::string file = testing::TempDir() + "virtset-saved-" + std::to_string(getpid());
+  hypervisor->save(uuid(1), file);
+  ASSERT_TRUE(told_.wait_for_event(Event::Type::stopped, uuid(1)));
+  EXPECT_EQ(told_.events.back().stop_reason, StopReason::saved);
+  EXPECT_FALSE(is_active(uuid(1)));
+  EXPECT_EQ(unlink(file.c_str()), 0);
+  EXPECT_THROW(hypervisor->save(uuid(1), file), Refused);
+  create_outside(xml_of("foreign", uuid(2), ""));
+  EXPECT_THROW(hypervisor->save(uuid(2), file), NotOurs);
+  Domain next = domain("vm", uuid(1));
+  next.memory_file = "/nowhere/none";
+  EXPECT_THROW(hypervisor->start(next), Refused);
 }
 
 TEST_F(LibvirtHypervisorTest, RefusalCarriesLibvirtsWords) {

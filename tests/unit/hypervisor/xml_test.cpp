@@ -45,6 +45,7 @@ Domain complete() {
   domain.cpu = {.sockets = 2, .cores = 3, .threads = 2, .model = "EPYC", .limit_millis = 1500};
   domain.serial = "abc-123";
   domain.rng = true;
+  domain.panic = "isa";
   domain.disks = {{.name = "root",
                    .bus = "virtio",
                    .path = "/data/vms/u/root.qcow2",
@@ -78,9 +79,47 @@ Domain complete() {
   return domain;
 }
 
+TEST(DomainXml, PrivateBackingFileIsGivenToQemusUser) {
+  Domain domain = minimal();
+  domain.disks = {{.name = "data",
+                   .bus = "virtio",
+                   .path = "/v/o.qcow2",
+                   .format = "qcow2",
+                   .backing = Backing{"/v/disk.img", "raw"}}};
+  EXPECT_THAT(domain_xml(domain), testing::HasSubstr("relabel=\"no\""));
+  domain.disks[0].backing->is_private = true;
+  EXPECT_THAT(domain_xml(domain), testing::Not(testing::HasSubstr("relabel=\"no\"")));
+}
+
+TEST(DomainXml, SharedDiskSaysSo) {
+  Domain domain = minimal();
+  domain.disks = {{.name = "data", .bus = "virtio", .path = "/v/disk.img", .format = "raw"}};
+  EXPECT_THAT(domain_xml(domain), testing::Not(testing::HasSubstr("<shareable />")));
+  domain.disks[0].shareable = true;
+  EXPECT_THAT(domain_xml(domain), testing::HasSubstr("<shareable />"));
+}
+
 TEST(DomainXml, Minimal) { expect_golden("minimal", domain_xml(minimal())); }
 
 TEST(DomainXml, Complete) { expect_golden("complete", domain_xml(complete())); }
+
+// Of a saved domain only the disks and the owner may be others: the rest is what its memory knows.
+TEST(DomainXml, SavedDomainIsMoved) {
+  Domain domain = complete();
+  const std::string saved = domain_xml(domain);
+  domain.mark.uid = "another";
+  domain.disks[0].path = "/data/vms/v/root.qcow2";
+  domain.disks[0].backing = Backing{"/data/vms/v/root.base", "raw"};
+  domain.memory_bytes = 1;
+  const std::string moved = moved_domain_xml(saved, domain);
+  EXPECT_THAT(moved, testing::HasSubstr("<virtset:uid>another</virtset:uid>"));
+  EXPECT_THAT(moved, testing::Not(testing::HasSubstr("7a0e3c55-1111-4222-a333-444455556666")));
+  EXPECT_THAT(moved, testing::HasSubstr("<source file=\"/data/vms/v/root.qcow2\" />"));
+  EXPECT_THAT(moved, testing::HasSubstr("/data/vms/v/root.base"));
+  EXPECT_THAT(moved, testing::Not(testing::HasSubstr("/data/vms/u/root")));
+  EXPECT_THAT(moved, testing::HasSubstr("/data/vms/u/data.qcow2"));
+  EXPECT_THAT(moved, testing::HasSubstr("<memory unit=\"b\">134217728</memory>"));
+}
 
 TEST(DomainXml, HostModelUnderEmulationIsAllThatQemuCanDo) {
   Domain domain = minimal();

@@ -205,6 +205,68 @@ TEST_F(LocalImagesTest, MakingAgainStartsAfresh) {
   EXPECT_FALSE(fs::exists(data() / "vms/vm/left-over"));
 }
 
+TEST_F(LocalImagesTest, SavedStateIsGivenToTheNextVmOnce) {
+  import();
+  const images::DiskPlan plan = {
+      images::Overlay{"root", images_->obtain("example/raw:1", PullPolicy::never, "")},
+      images::EmptyDisk{"scratch", 1 << 20}, images::SeedIso{"seed", "cidata", {{"a", "b"}}}};
+  const auto made = images_->make_disks("first", plan);
+  std::ofstream(images_->memory_file("first", 6)) << "memory";
+  images_->set_aside("first", "key");
+  images_->set_aside("first", "key");  // asked again after a crash: nothing is lost by it
+  EXPECT_FALSE(fs::exists(data() / "vms/first"));
+  reopen();
+  EXPECT_EQ(images_->set_aside_states(), (std::map<std::string, std::uint64_t>{{"key", 6}}));
+
+  const auto taken = images_->take_back("key", "second");
+  ASSERT_TRUE(taken);
+  ASSERT_EQ(taken->size(), 3u);
+  EXPECT_EQ(taken->at("root").file, data() / "vms/second/root.qcow2");
+  EXPECT_EQ(taken->at("root").backing_file, data() / "vms/second/root.base");
+  EXPECT_EQ(taken->at("root").backing_format, made.at("root").backing_format);
+  EXPECT_EQ(taken->at("scratch").backing_file, "");
+  EXPECT_TRUE(taken->at("seed").read_only);
+  EXPECT_TRUE(images_->set_aside_states().empty());
+  // Asked again it is the same; the memory is used once.
+  EXPECT_EQ(images_->take_back("key", "second")->size(), 3u);
+  EXPECT_EQ(images_->use_memory("second"), data() / "vms/second/memory.used");
+  EXPECT_EQ(images_->use_memory("second"), "");
+  EXPECT_EQ(images_->take_back("key", "second")->size(), 3u);
+  images_->forget_memory("second");
+  EXPECT_FALSE(images_->take_back("key", "second"));
+  images_->remove_disks("second");
+}
+
+TEST_F(LocalImagesTest, KeyDoesNotLeadOutOfTheDirectory) {
+  images_->make_disks("first", {images::EmptyDisk{"scratch", 1 << 20}});
+  std::ofstream(images_->memory_file("first", 6)) << "memory";
+  for (const std::string key : {"../vms", "", ".", "..", "/etc", "a/b"}) {
+    EXPECT_THROW(images_->set_aside("first", key), images::DiskFailed) << key;
+    EXPECT_THROW(images_->take_back(key, "second"), images::DiskFailed) << key;
+    EXPECT_THROW(images_->discard(key), images::DiskFailed) << key;
+  }
+  EXPECT_TRUE(fs::exists(data() / "vms/first/memory"));
+}
+
+TEST_F(LocalImagesTest, MemoryThatDoesNotFitIsNotBegun) {
+  try {
+    images_->memory_file("first", std::uint64_t{1} << 60);
+    FAIL();
+  } catch (const images::DiskFailed& error) {
+    EXPECT_TRUE(error.disk_full());
+    EXPECT_THAT(error.what(), HasSubstr("No space left"));
+  }
+}
+
+TEST_F(LocalImagesTest, WithoutMemoryNothingIsKept) {
+  images_->make_disks("first", {images::EmptyDisk{"scratch", 1 << 20}});
+  images_->set_aside("first", "key");
+  EXPECT_TRUE(images_->set_aside_states().empty());
+  EXPECT_TRUE(images_->vms_with_disks().empty());
+  EXPECT_FALSE(images_->take_back("key", "second"));
+  images_->discard("key");
+}
+
 TEST_F(LocalImagesTest, SeedIsFoundByItsLabel) {
   const auto disks =
       images_->make_disks("vm", {images::SeedIso{"seed", "cidata", {{"meta-data", "{\"a\":1}"}}}});
@@ -213,6 +275,32 @@ TEST_F(LocalImagesTest, SeedIsFoundByItsLabel) {
   const std::string label = iso.substr(0x8000 + 40, 6);
   EXPECT_TRUE(label == "CIDATA" || label == "cidata") << label;
   EXPECT_THAT(iso, HasSubstr("{\"a\":1}"));
+}
+
+TEST_F(LocalImagesTest, SeedHasDirectories) {
+  const auto disks = images_->make_disks(
+      "vm", {images::SeedIso{"seed", "config-2", {{"openstack/latest/user_data", "hello"}}}});
+  archive* reader = archive_read_new();
+  archive_read_support_format_iso9660(reader);
+  ASSERT_EQ(archive_read_open_filename(reader, disks.at("seed").file.c_str(), 1 << 14), ARCHIVE_OK);
+  std::map<std::string, std::string> files;
+  for (archive_entry* entry = nullptr; archive_read_next_header(reader, &entry) == ARCHIVE_OK;) {
+    if (archive_entry_filetype(entry) != AE_IFREG) continue;
+    std::string content(static_cast<std::size_t>(archive_entry_size(entry)), '\0');
+    archive_read_data(reader, content.data(), content.size());
+    files[archive_entry_pathname(entry)] = content;
+  }
+  archive_read_free(reader);
+  EXPECT_THAT(files, testing::ElementsAre(testing::Pair("openstack/latest/user_data", "hello")));
+}
+
+TEST_F(LocalImagesTest, OverlayOverAVolumeNeedsNotOpenIt) {
+  const std::string volume = directory_ / "disk.img";
+  const auto disks = images_->make_disks("vm", {images::VolumeOverlay{"data", volume, 4 << 20}});
+  EXPECT_EQ(disks.at("data").backing_file, volume);
+  EXPECT_EQ(disks.at("data").backing_format, "raw");
+  std::ofstream(volume) << std::string(4 << 20, 'v');
+  shell("qemu-img info " + disks.at("data").file + " | grep 'virtual size: 4 MiB'");
 }
 
 TEST_F(LocalImagesTest, CollectedImageIsToldFromAMissingOne) {
