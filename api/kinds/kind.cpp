@@ -67,6 +67,9 @@ Kind Kind::load(std::string_view declaration, const Json& definitions,
         ScalePaths{pointer(scale.at("specReplicasPath")), pointer(scale.at("statusReplicasPath")),
                    pointer(scale.at("labelSelectorPath"))};
   }
+  if (const Json actions = json.value("actions", Json()); !actions.is_null()) {
+    kind.actions = {actions.at("group"), actions.at("versions"), actions.at("names")};
+  }
   for (const Json& field : json.value("selectableFields", Json::array())) {
     const std::string path = field.at("jsonPath");
     kind.selectable_fields.push_back(

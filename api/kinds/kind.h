@@ -33,6 +33,13 @@ class KindRules {
   // Fills in the answer to a request that is itself an object and is not kept, such as an access
   // review.
   virtual void answer(nlohmann::json& /*object*/) const {}
+  // The object as one of the kind's actions leaves it. `instance` is the virtual machine instance
+  // of the same name, or null; `options` is the body of the request, or null. Throws ApiError.
+  virtual nlohmann::json act(const std::string& /*action*/, nlohmann::json object,
+                             const nlohmann::json& /*instance*/,
+                             const nlohmann::json& /*options*/) const {
+    return object;
+  }
   // Why an object may not be deleted by a user, or nothing.
   virtual std::optional<std::string> refuses_deletion(const nlohmann::json& /*object*/) const {
     return std::nullopt;
@@ -67,6 +74,13 @@ struct ScalePaths {
   nlohmann::json::json_pointer label_selector;
 };
 
+// Verbs of a kind's own, under a group of their own (KubeVirt: subresources.kubevirt.io).
+struct Actions {
+  std::string group;
+  std::vector<std::string> versions;  // the first is preferred
+  std::vector<std::string> names;
+};
+
 struct Kind {
   std::string group;                  // empty for the core group
   std::vector<std::string> versions;  // the first is preferred and the one that is stored
@@ -83,6 +97,7 @@ struct Kind {
   // Whether the objects have a desired state whose changes are counted (metadata.generation).
   bool has_generation = true;
   std::optional<ScalePaths> scale;
+  Actions actions;
   std::vector<SelectableField> selectable_fields;
   std::vector<Column> columns;  // with the name first, unless declared elsewhere
   SchemaPtr schema;
@@ -130,10 +145,22 @@ const Kinds& builtin_kinds();
 // Names by which code refers to kinds.
 inline constexpr const char* kubevirt_group = "kubevirt.io";
 inline constexpr const char* core_group = "";
+inline constexpr const char* pool_group = "pool.kubevirt.io";
+inline constexpr const char* cdi_group = "cdi.kubevirt.io";
+inline constexpr const char* apps_group = "apps";
+inline constexpr const char* virtset_group = "virtset.io";
+inline constexpr const char* saved_machine_kind = "SavedVirtualMachine";
+inline constexpr const char* machine_kind = "VirtualMachine";
+inline constexpr const char* pool_kind = "VirtualMachinePool";
+inline constexpr const char* claim_kind = "PersistentVolumeClaim";
+inline constexpr const char* data_volume_kind = "DataVolume";
+inline constexpr const char* controller_revision_kind = "ControllerRevision";
 inline constexpr const char* instance_kind = "VirtualMachineInstance";
 inline constexpr const char* replica_set_kind = "VirtualMachineInstanceReplicaSet";
 inline constexpr const char* namespace_kind = "Namespace";
 inline constexpr const char* event_kind = "Event";
 inline constexpr const char* node_kind = "Node";
+inline constexpr const char* secret_kind = "Secret";
+inline constexpr const char* config_map_kind = "ConfigMap";
 
 }  // namespace virtset::api

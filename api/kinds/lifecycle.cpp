@@ -80,4 +80,8 @@ const Json& controller_of(const Json& object) {
   return none;
 }
 
+std::string controller_uid(const Json& object) {
+  return text(member(controller_of(object), "uid"));
+}
+
 }  // namespace virtset::api

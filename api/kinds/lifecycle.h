@@ -32,5 +32,7 @@ store::Store::Mutation begin_deletion(nlohmann::json object, std::optional<Propa
 
 // The owner that manages the object, or null.
 const nlohmann::json& controller_of(const nlohmann::json& object);
+// Its uid, or empty.
+std::string controller_uid(const nlohmann::json& object);
 
 }  // namespace virtset::api

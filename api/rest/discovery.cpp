@@ -12,13 +12,21 @@ using Json = nlohmann::json;
 
 const std::vector<std::string> subresource_verbs = {"get", "patch", "update"};
 
-// In the order of the kinds, each once.
+template <typename List>
+bool contains(const List& list, const std::string& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+void add_once(std::vector<std::string>& list, const std::string& item) {
+  if (!contains(list, item)) list.push_back(item);
+}
+
+// In the order of the kinds, each once; those of their actions last.
 std::vector<std::string> groups(const Kinds& kinds) {
   std::vector<std::string> result;
+  for (const Kind& kind : kinds.all()) add_once(result, kind.group);
   for (const Kind& kind : kinds.all()) {
-    if (std::find(result.begin(), result.end(), kind.group) == result.end()) {
-      result.push_back(kind.group);
-    }
+    if (!kind.actions.names.empty()) add_once(result, kind.actions.group);
   }
   return result;
 }
@@ -27,14 +35,19 @@ std::vector<std::string> groups(const Kinds& kinds) {
 std::vector<std::string> versions(const Kinds& kinds, const std::string& group) {
   std::vector<std::string> result;
   for (const Kind& kind : kinds.all()) {
-    if (kind.group != group) continue;
-    for (const std::string& version : kind.versions) {
-      if (std::find(result.begin(), result.end(), version) == result.end()) {
-        result.push_back(version);
-      }
+    if (kind.group == group) {
+      for (const std::string& version : kind.versions) add_once(result, version);
+    }
+    if (kind.actions.group == group) {
+      for (const std::string& version : kind.actions.versions) add_once(result, version);
     }
   }
   return result;
+}
+
+bool has_actions(const Kind& kind, const std::string& group, const std::string& version) {
+  return !kind.actions.names.empty() && kind.actions.group == group &&
+         contains(kind.actions.versions, version);
 }
 
 // ---- aggregated: apidiscovery.k8s.io ----
@@ -66,6 +79,20 @@ Json aggregated_resource(const Kind& kind, const std::string& version) {
   return resource;
 }
 
+// Kubernetes: what has subresources and is no resource itself has an empty kind, and clients pass
+// it over.
+Json aggregated_actions(const Kind& kind) {
+  Json subresources = Json::array();
+  for (const std::string& action : kind.actions.names) {
+    subresources.push_back({{"subresource", action},
+                            {"responseKind", kind_reference("", "v1", "Status")},
+                            {"verbs", {"update"}}});
+  }
+  return {{"resource", kind.plural}, {"responseKind", kind_reference("", "", "")},
+          {"scope", "Namespaced"},   {"singularResource", ""},
+          {"verbs", Json::array()},  {"subresources", subresources}};
+}
+
 Json aggregated_group(const Kinds& kinds, const std::string& group) {
   Json list = Json::array();
   for (const std::string& version : versions(kinds, group)) {
@@ -73,6 +100,9 @@ Json aggregated_group(const Kinds& kinds, const std::string& group) {
     for (const Kind& kind : kinds.all()) {
       if (kind.group == group && kind.serves(version)) {
         resources.push_back(aggregated_resource(kind, version));
+      }
+      if (has_actions(kind, group, version)) {
+        resources.push_back(aggregated_actions(kind));
       }
     }
     list.push_back({{"version", version}, {"freshness", "Current"}, {"resources", resources}});
@@ -125,6 +155,15 @@ Json api_group_list(const Kinds& kinds) {
 Json resource_list(const Kinds& kinds, const std::string& group, const std::string& version) {
   Json list = Json::array();
   for (const Kind& kind : kinds.all()) {
+    if (has_actions(kind, group, version)) {
+      for (const std::string& action : kind.actions.names) {
+        list.push_back({{"name", kind.plural + "/" + action},
+                        {"singularName", ""},
+                        {"namespaced", true},
+                        {"kind", "Status"},
+                        {"verbs", {"update"}}});
+      }
+    }
     if (kind.group != group || !kind.serves(version)) continue;
     Json resource{{"name", kind.plural},           {"singularName", kind.singular},
                   {"namespaced", kind.namespaced}, {"kind", kind.kind},
@@ -152,11 +191,6 @@ Json resource_list(const Kinds& kinds, const std::string& group, const std::stri
           {"apiVersion", "v1"},
           {"groupVersion", group.empty() ? version : group + "/" + version},
           {"resources", list}};
-}
-
-template <typename List>
-bool contains(const List& list, const std::string& item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/kinds/utf8.h"
+#include "api/rest/actions.h"
 #include "api/rest/discovery.h"
 #include "api/rest/list.h"
 #include "api/rest/status.h"
@@ -34,7 +35,8 @@ constexpr const char* welcome =
     "This is virtset, which keeps sets of virtual machines running on this host.\n"
     "\n"
     "  /apis/kubevirt.io/v1/virtualmachineinstancereplicasets   the sets\n"
-    "  /apis/kubevirt.io/v1/virtualmachineinstances             the virtual machines\n"
+    "  /apis/kubevirt.io/v1/virtualmachines                     virtual machines that stay\n"
+    "  /apis/kubevirt.io/v1/virtualmachineinstances             those that run\n"
     "  /api/v1/events                                           what happened\n"
     "  /api/v1/nodes                                            this host\n"
     "  /apis, /openapi/v3                                       all that there is, for programs\n"
@@ -88,6 +90,10 @@ void RestApi::handle(const Request& request, const Respond& respond) {
     check_text(request);
     const std::vector<std::string> segments = split_path(request.path);
     if (handle_meta(request, segments, respond)) return;
+    if (const auto action = parse_action_path(kinds_, segments)) {
+      act({store_, scheduler_, *action, request, respond});
+      return;
+    }
     const auto path = parse_resource_path(kinds_, segments);
     if (!path) throw no_such_path();
     handle_resource(*path, request, respond);
@@ -119,6 +125,7 @@ bool RestApi::handle_meta(const Request& request, const std::vector<std::string>
     response = openapi_.respond(request, segments);
   } else {
     response = discovery_response(kinds_, request, segments);
+    if (!response) response = action_group_response(kinds_, segments);
   }
   if (!response) return false;
   if (!reads) throw method_not_allowed();

@@ -210,15 +210,7 @@ class InstanceRules final : public KindRules {
                       "no memory requested, at least one of 'spec.domain.memory.guest' or "
                       "'spec.domain.resources.requests.memory' must be set");
     }
-    for (const char* label : reserved_labels) {
-      if (member(object, "metadata", "labels").contains(label)) {
-        errors.not_supported(
-            "metadata.labels",
-            std::string("creation of the following reserved kubevirt.io/ labels on "
-                        "a VMI object is prohibited: ") +
-                label);
-      }
-    }
+    validate_instance_labels(member(object, "metadata", "labels"), "metadata.labels", errors);
   }
 
   void validate_change(const Json& from, const Json& to, FieldErrorList& errors) const override {
@@ -237,6 +229,15 @@ std::set<std::string> names_of(const Json& list) {
   std::set<std::string> names;
   for (const Json& item : list) names.insert(text(item["name"]));
   return names;
+}
+
+void validate_instance_labels(const Json& labels, const std::string& path, FieldErrorList& errors) {
+  for (const char* label : reserved_labels) {
+    if (!labels.contains(label)) continue;
+    errors.not_supported(path, std::string("creation of the following reserved kubevirt.io/ labels "
+                                           "on a VMI object is prohibited: ") +
+                                   label);
+  }
 }
 
 // The order is KubeVirt's, because only the first ten causes are told.

@@ -26,6 +26,10 @@ void complete_instance_spec(nlohmann::json& spec);
 void validate_instance_spec(const nlohmann::json& spec, const std::string& path,
                             FieldErrorList& errors);
 
+// Checks the labels at `path` that an instance is to have.
+void validate_instance_labels(const nlohmann::json& labels, const std::string& path,
+                              FieldErrorList& errors);
+
 // Parts of it, in files of their own.
 void validate_disks(const nlohmann::json& spec, const std::string& path, FieldErrorList& errors);
 void validate_volumes(const nlohmann::json& spec, const std::string& path, FieldErrorList& errors);

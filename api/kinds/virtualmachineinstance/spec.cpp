@@ -39,6 +39,39 @@ std::optional<std::string> cloud_data(const Json& source, const std::string& nam
   return decode_base64(encoded);
 }
 
+CloudInitSource read_cloud_init(const Json& volume) {
+  const bool config_drive = volume.contains("cloudInitConfigDrive");
+  const Json& source = member(volume, config_drive ? "cloudInitConfigDrive" : "cloudInitNoCloud");
+  return {.config_drive = config_drive,
+          .user_data = cloud_data(source, "userData"),
+          .network_data = cloud_data(source, "networkData"),
+          .user_data_secret = text(member(source, "secretRef", "name")),
+          .network_data_secret = text(member(source, "networkDataSecretRef", "name"))};
+}
+
+KeyedSource read_keyed(const Json& volume) {
+  const std::string given = text(member(volume, "configMap", "volumeLabel")) +
+                            text(member(volume, "secret", "volumeLabel"));
+  KeyedSource source{.label = given.empty() ? "cfgdata" : given};
+  if (volume.contains("sysprep")) {
+    const Json& of = volume["sysprep"];
+    source.secret = member(of, "secret").is_object();
+    source.name = text(member(of, source.secret ? "secret" : "configMap", "name"));
+    source.label = "unattendCD";
+    source.answers = true;
+    return source;
+  }
+  source.secret = volume.contains("secret");
+  const Json& of = volume[source.secret ? "secret" : "configMap"];
+  source.name = text(member(of, source.secret ? "secretName" : "name"));
+  source.optional = truth(member(of, "optional"));
+  return source;
+}
+
+bool is_cloud_init(const Json& volume) {
+  return volume.contains("cloudInitNoCloud") || volume.contains("cloudInitConfigDrive");
+}
+
 decltype(DiskSpec::source) read_source(const Json& volume) {
   if (volume.contains("containerDisk")) {
     const Json& source = volume["containerDisk"];
@@ -49,8 +82,22 @@ decltype(DiskSpec::source) read_source(const Json& volume) {
     constexpr std::uint64_t mebibyte = 1 << 20;
     return EmptyDiskSource{bytes(volume["emptyDisk"]["capacity"]) / mebibyte * mebibyte};
   }
-  const Json& source = member(volume, "cloudInitNoCloud");
-  return CloudInitSource{cloud_data(source, "userData"), cloud_data(source, "networkData")};
+  if (volume.contains("dataVolume")) {
+    return ClaimSource{.claim = text(volume["dataVolume"]["name"]), .data_volume = true};
+  }
+  if (volume.contains("persistentVolumeClaim")) {
+    const Json& source = volume["persistentVolumeClaim"];
+    return ClaimSource{.claim = text(source["claimName"]),
+                       .read_only = truth(member(source, "readOnly"))};
+  }
+  if (volume.contains("ephemeral")) {
+    const Json& source = member(volume, "ephemeral", "persistentVolumeClaim");
+    return ClaimSource{.claim = text(member(source, "claimName")), .ephemeral = true};
+  }
+  if (volume.contains("configMap") || volume.contains("secret") || volume.contains("sysprep")) {
+    return read_keyed(volume);
+  }
+  return read_cloud_init(volume);
 }
 
 DiskSpec read_disk(const Json& disk, const Json& volume) {
@@ -140,8 +187,17 @@ InstanceSpec read_instance_spec(const Json& json, const std::string& name) {
   spec.uuid = domain_uuid(json);
   spec.serial = text(member(domain, "firmware", "serial"));
   spec.rng = member(devices, "rng").is_object();
+  for (const Json& device : member(devices, "panicDevices")) {
+    const std::string model = text(member(device, "model"));
+    spec.panic_device = model.empty() ? "isa" : model;
+  }
   std::map<std::string, const Json*> volumes;
-  for (const Json& volume : member(json, "volumes")) volumes[text(volume["name"])] = &volume;
+  // KubeVirt: only the first cloud-init volume is made; others show the same.
+  const Json* cloud_init = nullptr;
+  for (const Json& volume : member(json, "volumes")) {
+    if (is_cloud_init(volume) && !cloud_init) cloud_init = &volume;
+    volumes[text(volume["name"])] = is_cloud_init(volume) ? cloud_init : &volume;
+  }
   for (const Json& disk : member(devices, "disks")) {
     spec.disks.push_back(read_disk(disk, *volumes.at(text(disk["name"]))));
   }

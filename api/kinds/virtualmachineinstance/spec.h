@@ -19,11 +19,31 @@ struct ContainerDiskSource {
   std::string pull_policy;
 };
 struct CloudInitSource {
+  bool config_drive = false;  // else NoCloud
   std::optional<std::string> user_data;
   std::optional<std::string> network_data;
+  // Names of Secrets that have them instead, or empty.
+  std::string user_data_secret;
+  std::string network_data_secret;
 };
 struct EmptyDiskSource {
   std::uint64_t capacity = 0;  // whole MiB
+};
+
+// The disk of a PersistentVolumeClaim, or of a DataVolume, whose claim has the same name.
+struct ClaimSource {
+  std::string claim;
+  bool data_volume = false;
+  bool read_only = false;
+  bool ephemeral = false;  // what is written goes to an overlay
+};
+// The keys of a ConfigMap or Secret as files.
+struct KeyedSource {
+  bool secret = false;  // else a ConfigMap
+  std::string name;
+  std::string label;
+  bool optional = false;
+  bool answers = false;  // for Windows' setup, which needs certain files
 };
 
 struct DiskSpec {
@@ -34,7 +54,8 @@ struct DiskSpec {
   std::string cache;
   bool read_only = false;
   std::optional<int> boot_order;
-  std::variant<ContainerDiskSource, CloudInitSource, EmptyDiskSource> source;
+  std::variant<ContainerDiskSource, CloudInitSource, EmptyDiskSource, ClaimSource, KeyedSource>
+      source;
 };
 
 struct InterfaceSpec {
@@ -68,6 +89,7 @@ struct InstanceSpec {
   std::string uuid;  // lower case
   std::string serial;
   bool rng = false;
+  std::string panic_device;  // its model; empty: none
   std::vector<DiskSpec> disks;
   std::vector<InterfaceSpec> interfaces;
   std::string host_name;

@@ -97,7 +97,9 @@ bool validate_cloud_data(const Json& source, const std::string& name, const std:
   const Json& encoded = member(source, (name + "Base64").c_str());
   const bool has_plain = !text(plain).empty();
   const bool has_encoded = !text(encoded).empty();
-  if (has_plain && has_encoded) {
+  const char* reference = name == "userData" ? "secretRef" : "networkDataSecretRef";
+  const bool has_reference = member(source, reference).is_object();
+  if (has_plain + has_encoded + has_reference > 1) {
     errors.invalid(field, field + " must have only one " + name + " source set");
   }
   std::optional<std::string> data = text(plain);
@@ -114,7 +116,7 @@ bool validate_cloud_data(const Json& source, const std::string& name, const std:
                               (name == "userData" ? "UserDataSecretRef" : "NetworkDataSecretRef") +
                               " for larger data");
   }
-  return has_plain || has_encoded;
+  return has_plain || has_encoded || has_reference;
 }
 
 void validate_cloud_init(const Json& source, const std::string& field, FieldErrorList& errors) {
@@ -132,6 +134,71 @@ void validate_empty_disk(const Json& source, const std::string& field, FieldErro
   if (capacity && capacity->value() < (1 << 20)) {
     errors.invalid(field + ".capacity",
                    "Invalid value: " + source["capacity"].dump() + ": must be at least 1Mi");
+  }
+}
+
+void validate_reference(const Json& name, const std::string& field, FieldErrorList& errors) {
+  if (const auto wrong = check_subdomain(text(name))) {
+    errors.invalid(field, "Invalid value: \"" + text(name) + "\": " + *wrong);
+  }
+}
+
+// The keys of an object as files.
+void validate_keyed(const Json& source, const char* name, const std::string& field,
+                    FieldErrorList& errors) {
+  // KubeVirt: reported at the name.
+  if (text(member(source, name)).empty()) {
+    errors.invalid(field + "." + name, field + "." + name + " is a required field");
+  } else {
+    validate_reference(source[name], field + "." + name, errors);
+  }
+  // Volume identifiers of ISO 9660 that Linux and Windows show as they are.
+  static const std::regex label("[A-Za-z0-9_.-]*");
+  if (!std::regex_match(text(member(source, "volumeLabel")), label)) {
+    errors.invalid(field + ".volumeLabel",
+                   "Invalid value: must be made up of the characters [A-Za-z0-9_.-]");
+  }
+}
+
+void validate_sysprep(const Json& source, const std::string& field, FieldErrorList& errors) {
+  const bool config_map = member(source, "configMap").is_object();
+  const bool secret = member(source, "secret").is_object();
+  if (config_map == secret) {
+    errors.invalid(field, field + " must have exactly one of configMap and secret");
+    return;
+  }
+  const char* of = secret ? "secret" : "configMap";
+  validate_reference(member(source, of, "name"), field + "." + of + ".name", errors);
+}
+
+void validate_source(const Json& volume, const std::string& field, FieldErrorList& errors) {
+  if (volume.contains("containerDisk")) {
+    validate_container_disk(volume["containerDisk"], field + ".containerDisk", errors);
+  } else if (volume.contains("cloudInitNoCloud")) {
+    validate_cloud_init(volume["cloudInitNoCloud"], field + ".cloudInitNoCloud", errors);
+  } else if (volume.contains("cloudInitConfigDrive")) {
+    validate_cloud_init(volume["cloudInitConfigDrive"], field + ".cloudInitConfigDrive", errors);
+  } else if (volume.contains("emptyDisk")) {
+    validate_empty_disk(volume["emptyDisk"], field + ".emptyDisk", errors);
+  } else if (volume.contains("persistentVolumeClaim")) {
+    validate_reference(member(volume, "persistentVolumeClaim", "claimName"),
+                       field + ".persistentVolumeClaim.claimName", errors);
+  } else if (volume.contains("dataVolume")) {
+    validate_reference(member(volume, "dataVolume", "name"), field + ".dataVolume.name", errors);
+  } else if (volume.contains("ephemeral")) {
+    const Json& claim = member(volume, "ephemeral", "persistentVolumeClaim");
+    if (!claim.is_object()) {
+      errors.required(field + ".ephemeral.persistentVolumeClaim", "Required value");
+    } else {
+      validate_reference(member(claim, "claimName"),
+                         field + ".ephemeral.persistentVolumeClaim.claimName", errors);
+    }
+  } else if (volume.contains("configMap")) {
+    validate_keyed(volume["configMap"], "name", field + ".configMap", errors);
+  } else if (volume.contains("secret")) {
+    validate_keyed(volume["secret"], "secretName", field + ".secret", errors);
+  } else if (volume.contains("sysprep")) {
+    validate_sysprep(volume["sysprep"], field + ".sysprep", errors);
   }
 }
 
@@ -174,13 +241,7 @@ void validate_volumes(const Json& spec, const std::string& path, FieldErrorList&
       errors.invalid(field, field + " must have exactly one source type set");
       continue;
     }
-    if (volume.contains("containerDisk")) {
-      validate_container_disk(volume["containerDisk"], field + ".containerDisk", errors);
-    } else if (volume.contains("cloudInitNoCloud")) {
-      validate_cloud_init(volume["cloudInitNoCloud"], field + ".cloudInitNoCloud", errors);
-    } else if (volume.contains("emptyDisk")) {
-      validate_empty_disk(volume["emptyDisk"], field + ".emptyDisk", errors);
-    }
+    validate_source(volume, field, errors);
   }
 }
 

@@ -100,13 +100,16 @@ TEST(SeedManifests, AreAccepted) {
     const Json object = api::parse_yaml(body.str());
     const std::string version = object["apiVersion"].get<std::string>();
     int status = 0;
+    const auto* kind = api::builtin_kinds().find(version.substr(0, version.find('/')),
+                                                 object["kind"].get<std::string>());
+    ASSERT_NE(kind, nullptr) << entry.path();
     const Json answer = world.request(
-        "POST", "/apis/" + version + "/namespaces/default/virtualmachineinstancereplicasets",
-        object, &status);
+        "POST", "/apis/" + version + "/namespaces/default/" + kind->plural, object, &status);
     EXPECT_EQ(status, 201) << entry.path() << answer;
     EXPECT_EQ(answer["apiVersion"], version);
   }
-  EXPECT_GE(world.store->list(api::kubevirt_group, api::replica_set_kind).size(), 2u);
+  EXPECT_EQ(world.store->list(api::kubevirt_group, api::replica_set_kind).size(), 2u);
+  EXPECT_EQ(world.store->list(api::pool_group, api::pool_kind).size(), 1u);
 }
 
 Json completed(const std::string& yaml) {
