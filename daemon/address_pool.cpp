@@ -86,7 +86,10 @@ std::vector<hypervisor::Reservation> AddressPool::reservations() const {
 
 std::optional<AddressPool::Lease> AddressPool::lease(const std::string& owner,
                                                      const std::string& mac) {
-  if (const auto known = leases_.find(owner); known != leases_.end()) return known->second.second;
+  if (const auto known = leases_.find(owner); known != leases_.end()) {
+    if (mac.empty() || known->second.second.mac == mac) return known->second.second;
+    release_one(known);  // another was asked for meanwhile
+  }
   if (free_.empty() || (!mac.empty() && owners_.contains(mac))) return std::nullopt;
   // A MAC of the guest's own gets an address from the far end, which the pool's own MACs reach
   // last: dnsmasq does not give an address to a second MAC before the lease of the first has run
@@ -117,12 +120,16 @@ bool AddressPool::restore(const std::string& owner, const std::string& mac,
 void AddressPool::release(const std::string& owner_prefix) {
   for (auto it = leases_.lower_bound(owner_prefix);
        it != leases_.end() && it->first.starts_with(owner_prefix);) {
-    const auto& [index, lease] = it->second;
-    free_.insert(index);
-    if (lease.mac != mac_at(index)) altered_.insert(index);
-    owners_.erase(lease.mac);
-    it = leases_.erase(it);
+    it = release_one(it);
   }
+}
+
+AddressPool::Leases::iterator AddressPool::release_one(Leases::iterator it) {
+  const auto& [index, lease] = it->second;
+  free_.insert(index);
+  if (lease.mac != mac_at(index)) altered_.insert(index);
+  owners_.erase(lease.mac);
+  return leases_.erase(it);
 }
 
 std::string AddressPool::owner_of(const std::string& mac) const {

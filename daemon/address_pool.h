@@ -44,9 +44,9 @@ class AddressPool {
     friend bool operator==(const Lease&, const Lease&) = default;
   };
 
-  // The lease of an interface, the same whenever it is asked for. `mac` is what the manifest wants,
-  // or empty; one of the pool's own gets the address that belongs to it. Nothing if the network is
-  // full, or if the MAC or its address is in use by another.
+  // The lease of an interface, the same whenever it is asked for with the same MAC or none. `mac`
+  // is what the manifest wants, or empty; one of the pool's own gets the address that belongs to
+  // it. Nothing if the network is full, or if the MAC or its address is in use by another.
   std::optional<Lease> lease(const std::string& owner, const std::string& mac);
   // Takes in what an instance had before the daemon was started. Nothing if another has it.
   bool restore(const std::string& owner, const std::string& mac, const std::string& address);
@@ -56,6 +56,9 @@ class AddressPool {
   std::string owner_of(const std::string& mac) const;
 
  private:
+  using Leases = std::map<std::string, std::pair<std::uint32_t, Lease>>;  // by owner
+
+  Leases::iterator release_one(Leases::iterator lease);
   std::string address_at(std::uint32_t index) const;
   std::string mac_at(std::uint32_t index) const;
   std::optional<std::uint32_t> index_of(const std::string& address) const;
@@ -72,8 +75,8 @@ class AddressPool {
   // Those that had a MAC that is not the pool's. For ever: whether those who had them since came so
   // far as to reserve them is not known here, and to reserve one again costs little.
   std::set<std::uint32_t> altered_;
-  std::map<std::string, std::pair<std::uint32_t, Lease>> leases_;  // by owner
-  std::map<std::string, std::string> owners_;                      // by MAC
+  Leases leases_;
+  std::map<std::string, std::string> owners_;  // by MAC
 };
 
 }  // namespace virtset

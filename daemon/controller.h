@@ -5,9 +5,15 @@
 // images through jobs, and writes status; it never sees HTTP, SQL or libvirt.
 #pragma once
 
+#include <exception>
+#include <string>
+
 #include "store/store.h"
 
 namespace virtset {
+
+// What an exception says.
+std::string what(const std::exception_ptr& error);
 
 class Controller {
  public:

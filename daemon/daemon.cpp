@@ -14,10 +14,15 @@
 #include <thread>
 
 #include "api/http/pki.h"
+#include "daemon/controllers/claim_controller.h"
+#include "daemon/controllers/data_volume_controller.h"
 #include "daemon/controllers/event_expiry.h"
 #include "daemon/controllers/garbage_collector.h"
+#include "daemon/controllers/machine_controller.h"
 #include "daemon/controllers/namespace_controller.h"
+#include "daemon/controllers/pool_controller.h"
 #include "daemon/controllers/replica_set_controller.h"
+#include "daemon/controllers/saved_machine_controller.h"
 #include "daemon/host.h"
 #include "images/files.h"
 #include "store/sqlite_committer.h"
@@ -33,6 +38,9 @@ using std::chrono::seconds;
 constexpr unsigned requests_per_connection = 4;
 constexpr unsigned control_jobs = 8;
 constexpr unsigned pull_jobs = 3;
+constexpr unsigned save_jobs = 2;
+constexpr unsigned import_jobs = 2;
+constexpr unsigned copy_jobs = 2;
 // Sockets, pidfds, watches. Not more: libwebsockets keeps a table of this size.
 constexpr rlim_t descriptors = 16'384;
 // A job that hangs in a dead libvirtd must not keep the daemon from ending; what it does is found
@@ -66,16 +74,17 @@ void raise_descriptor_limit() {
 
 }  // namespace
 
-StateLock::StateLock(const fs::path& directory) {
+StateLock::StateLock(const fs::path& directory, const char* what, const char* file_name) {
   // QEMU's user passes through it to the disks.
   make_directory(directory, 0711);
-  const fs::path file = directory / "lock";
+  const fs::path file = directory / file_name;
   fd_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd_ < 0 || flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const std::string why =
         errno == EWOULDBLOCK ? "another virtsetd is using it" : std::strerror(errno);
     if (fd_ >= 0) close(fd_);
-    throw std::runtime_error("cannot use the state directory " + directory.string() + ": " + why);
+    throw std::runtime_error("cannot use the " + std::string(what) + " directory " +
+                             directory.string() + ": " + why);
   }
 }
 
@@ -106,12 +115,15 @@ void Daemon::open_store() {
 void Daemon::open_host() {
   make_directory(options_.data_directory.parent_path(), 0711);
   images::make_directory(options_.data_directory);
+  data_lock_ = std::make_unique<StateLock>(options_.data_directory, "data", "data-lock");
   images::LocalImages::Options image_options{.directory = options_.data_directory};
   image_options.registry.insecure_registries = options_.insecure_registries;
   image_options.registry.auth_file = options_.registry_auth_file;
   image_options.cache.high_water_percent = options_.image_high_water;
   image_options.cache.low_water_percent = options_.image_low_water;
   images_ = std::make_unique<images::LocalImages>(std::move(image_options));
+  volumes_ = std::make_unique<images::LocalVolumes>(
+      images::LocalVolumes::Options{.directory = options_.data_directory / "volumes"}, *images_);
 
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const unsigned starts = options_.start_concurrency ? options_.start_concurrency : cores;
@@ -124,8 +136,11 @@ void Daemon::open_host() {
   jobs_ =
       std::make_unique<ThreadJobs>(loop_, std::map<Lane, unsigned>{{Lane::start, starts},
                                                                    {Lane::control, control_jobs},
+                                                                   {Lane::save, save_jobs},
                                                                    {Lane::disk, cores},
-                                                                   {Lane::pull, pull_jobs}});
+                                                                   {Lane::pull, pull_jobs},
+                                                                   {Lane::import, import_jobs},
+                                                                   {Lane::copy, copy_jobs}});
   probes_ = std::make_unique<CurlTransport>(loop_.raw());
 }
 
@@ -152,8 +167,8 @@ void Daemon::make_controllers() {
                why);
   const std::uint64_t guest_memory = memory_for_guests(options_.guest_memory_mib);
   auto instances = std::make_unique<InstanceController>(
-      InstanceController::Parts{*store_, loop_, *jobs_, *hypervisor_, *images_, *network_, *probes_,
-                                *events_, *domains_, guest_memory},
+      InstanceController::Parts{*store_, loop_, *jobs_, *hypervisor_, *images_, *volumes_, claims_,
+                                *network_, *probes_, *events_, *domains_, guest_memory},
       instance_options);
   auto strays = std::make_unique<Strays>(*store_, loop_, *jobs_, *hypervisor_, *images_, *domains_,
                                          images_->vms_with_disks());
@@ -166,6 +181,27 @@ void Daemon::make_controllers() {
   set_options.first_back_off = seconds(options_.crash_back_off_s);
   controllers_.push_back(
       std::make_unique<ReplicaSetController>(*store_, loop_, *events_, set_options));
+  MachineController::Options machine_options;
+  machine_options.first_back_off = seconds(options_.crash_back_off_s);
+  controllers_.push_back(
+      std::make_unique<MachineController>(*store_, loop_, *events_, machine_options));
+  controllers_.push_back(std::make_unique<SavedMachineController>(*store_, loop_, *jobs_, *images_,
+                                                                  images_->set_aside_states()));
+  ClaimController::Options claim_options;
+  claim_options.volumes_are_ours = volumes_->belongs_to(installation_);
+  if (!claim_options.volumes_are_ours) {
+    spdlog::error(
+        "the volumes in {} are not known to be of this installation: none without a claim is "
+        "removed; if they are, write {} to {} and start again",
+        (options_.data_directory / "volumes").string(), installation_,
+        volumes_->owner_file().string());
+  }
+  controllers_.push_back(std::make_unique<ClaimController>(
+      ClaimController::Parts{*store_, loop_, *jobs_, *volumes_, claims_, *events_}, claim_options,
+      volumes_->list()));
+  controllers_.push_back(std::make_unique<DataVolumeController>(*store_, loop_, *events_));
+  controllers_.push_back(
+      std::make_unique<PoolController>(*store_, loop_, *events_, PoolController::Options{}));
   const api::Kinds& kinds = api::builtin_kinds();
   controllers_.push_back(std::make_unique<GarbageCollector>(*store_, loop_, kinds));
   controllers_.push_back(std::make_unique<NamespaceController>(*store_, loop_, kinds));
@@ -278,6 +314,7 @@ void Daemon::stop() {
   sd_notify(0, "STOPPING=1");
   alarm(longest_stop_s);
   images_->cancel();
+  volumes_->cancel_all();
   server_->stop([this] {
     store_->when_idle([this] {
       subscription_ = {};

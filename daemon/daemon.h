@@ -15,14 +15,17 @@
 #include "daemon/options.h"
 #include "hypervisor/libvirt/libvirt_hypervisor.h"
 #include "images/local_images.h"
+#include "images/local_volumes.h"
 
 namespace virtset {
 
-// Keeps others from using the same state directory.
+// Keeps others from using the same state or data directory.
 class StateLock {
  public:
-  // Throws std::runtime_error if another daemon has it.
-  explicit StateLock(const std::filesystem::path& directory);
+  // Throws std::runtime_error if another daemon has it. Two files in one directory do not get into
+  // each other's way.
+  explicit StateLock(const std::filesystem::path& directory, const char* what = "state",
+                     const char* file_name = "lock");
   ~StateLock();
   StateLock(const StateLock&) = delete;
   StateLock& operator=(const StateLock&) = delete;
@@ -53,15 +56,18 @@ class Daemon {
 
   const Options options_;
   StateLock lock_;
+  std::unique_ptr<StateLock> data_lock_;
   Loop loop_;
   std::string installation_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<images::LocalImages> images_;
+  std::unique_ptr<images::LocalVolumes> volumes_;
   std::unique_ptr<hypervisor::libvirt::LibvirtHypervisor> hypervisor_;
   std::unique_ptr<Jobs> jobs_;
   std::unique_ptr<CurlTransport> probes_;
   std::unique_ptr<EventRecorder> events_;
   std::unique_ptr<Domains> domains_;
+  ClaimUsers claims_;
   std::unique_ptr<PodNetwork> network_;
   std::vector<std::unique_ptr<Controller>> controllers_;
   InstanceController* instances_ = nullptr;

@@ -22,8 +22,11 @@ namespace virtset {
 enum class Lane {
   start,    // starting domains: about one per core; more only makes all of them slower
   control,  // stopping domains and asking about them: they wait for QEMU, not for the CPU
+  save,     // writing the memory of domains: no more than the disk can take
   disk,     // making and removing disks
   pull,     // getting images
+  import,   // filling volumes from afar, which may take hours and must keep no VM waiting
+  copy,     // filling volumes from others, whatever servers do
 };
 
 // What became of a job: a value, or what it threw.

@@ -6,6 +6,8 @@
 #include "api/kinds/json_access.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
+#include "api/kinds/persistentvolumeclaim/rules.h"
+#include "api/kinds/savedvirtualmachine/saved.h"
 
 namespace virtset {
 
@@ -20,7 +22,10 @@ InstanceController::InstanceController(Parts parts, Options options)
           parts.images, parts.jobs, parts.scheduler,
           [this](const store::Key& key) { queue_.add(key); }, options_.images),
       slots_(parts.guest_memory, [this](const store::Key& key) { queue_.add(key); }),
-      turns_(options_.starts_at_once, [this](const store::Key& key) { queue_.add(key); }) {}
+      turns_(options_.starts_at_once, [this](const store::Key& key) { queue_.add(key); }),
+      planner_(parts.store, parts.volumes) {
+  parts_.claims.on_freed([this](const store::Key& claim) { wake_those_that_await(claim); });
+}
 
 InstanceController::~InstanceController() = default;
 
@@ -51,6 +56,13 @@ void InstanceController::start() {
     take_in(*it->second);
     queue_.add(it->second->key());
   }
+  for (const auto& machine : parts_.store.list(api::kubevirt_group, api::machine_kind)) {
+    restore_addresses(*machine, "status");
+  }
+  for (const auto& saved : parts_.store.list(api::virtset_group, api::saved_machine_kind)) {
+    restore_addresses(*saved, "spec");
+    hold_claims(*saved);
+  }
   const auto node = parts_.store.get({api::core_group, api::node_kind, "", options_.node_name});
   if (node) node_changed(*node, true);
 }
@@ -61,12 +73,11 @@ void InstanceController::take_in(const store::Object& object) {
   Runtime& runtime = runtime_of(object);
   if (api::is_final(runtime.phase)) return;
   const api::InstanceSpec spec = api::read_instance_spec((*document)["spec"], object.key().name);
-  for (const Json& interface : api::member(*document, "status", "interfaces")) {
-    parts_.network.addresses().restore(object.uid() + "/" + api::text(interface["name"]),
-                                       api::text(api::member(interface, "mac")),
-                                       api::text(api::member(interface, "ipAddress")));
-  }
+  restore_addresses(object, "status");
   runtime.is_ready = api::condition_is_true(api::member(*document, "status"), "Ready");
+  if (runtime.phase == Phase::scheduled || runtime.phase == Phase::running) {
+    parts_.claims.restore(object.key(), planner_.claims(object.key(), spec));
+  }
   if (runtime.phase != Phase::pending) {
     slots_.restore({object.key(), runtime.set, std::nullopt,
                     spec.memory_request_bytes + options_.memory_overhead});
@@ -84,16 +95,89 @@ void InstanceController::take_in(const store::Object& object) {
   }
 }
 
+void InstanceController::restore_addresses(const store::Object& object, const char* part) {
+  const auto document = object.document();
+  for (const Json& interface : api::member(*document, part, "interfaces")) {
+    parts_.network.addresses().restore(
+        lease_prefix(object.key()) + api::text(api::member(interface, "name")),
+        api::text(api::member(interface, "mac")), api::text(api::member(interface, "ipAddress")));
+  }
+}
+
+// Unless they are kept for the next one of its name.
+void InstanceController::release_addresses(const store::Key& key) {
+  const bool kept =
+      parts_.store.get({api::kubevirt_group, api::machine_kind, key.ns, key.name}) ||
+      parts_.store.get({api::virtset_group, api::saved_machine_kind, key.ns, key.name});
+  if (!kept) parts_.network.addresses().release(lease_prefix(key));
+}
+
+// Its instance may live on, and keeps what it has.
+void InstanceController::keeper_gone(const store::Key& keeper) {
+  const store::Key key{api::kubevirt_group, api::instance_kind, keeper.ns, keeper.name};
+  const auto it = runtimes_.find(key);
+  if (it == runtimes_.end() || it->second.cleaned) release_addresses(key);
+}
+
+std::string InstanceController::kept_state(const Look& look, const char* annotation) const {
+  const std::string uid =
+      api::text(api::member(look.document(), "metadata", "annotations", annotation));
+  if (uid.empty()) return "";
+  const auto saved =
+      parts_.store.get({api::virtset_group, api::saved_machine_kind, look.key.ns, look.key.name});
+  const bool is_right =
+      saved && saved->uid() == uid && api::truth(api::member(*saved->document(), "spec", "memory"));
+  return is_right ? uid : "";
+}
+
+void InstanceController::hold_claims(const store::Object& saved) {
+  const store::Key& key = saved.key();
+  const auto document = saved.document();
+  // One that is being saved, or has been given its memory, has them itself.
+  if (!api::holds_claims(*document) ||
+      parts_.store.get({api::kubevirt_group, api::instance_kind, key.ns, key.name})) {
+    return;
+  }
+  std::vector<ClaimUsers::Wanted> claims;
+  for (const Json& name : api::member(*document, "spec", "claims")) {
+    ClaimUsers::Wanted wanted{{api::core_group, api::claim_kind, key.ns, api::text(name)}};
+    const auto claim = parts_.store.get(wanted.claim);
+    if (!claim) continue;
+    const auto sharing = api::sharing_of(api::member(*claim->document(), "spec"));
+    if (sharing == api::Sharing::readers) wanted.use = ClaimUsers::Use::read;
+    if (sharing == api::Sharing::writers) wanted.use = ClaimUsers::Use::share;
+    claims.push_back(std::move(wanted));
+  }
+  parts_.claims.restore(key, claims);
+}
+
+void InstanceController::saved_changed(const store::Object& saved, bool gone) {
+  if (gone) keeper_gone(saved.key());
+  if (gone || !api::holds_claims(*saved.document())) parts_.claims.release(saved.key());
+}
+
+// What has ended gives them back, or leaves them to its record.
+void InstanceController::release_claims(const store::Key& key) {
+  const store::Key record{api::virtset_group, api::saved_machine_kind, key.ns, key.name};
+  const auto runtime = runtimes_.find(key);
+  const auto saved = parts_.store.get(record);
+  const bool is_kept = saved && runtime != runtimes_.end() && runtime->second.deleting &&
+                       api::holds_claims(*saved->document());
+  if (is_kept) parts_.claims.pass_on(key, record);
+  parts_.claims.release(key);
+}
+
 InstanceController::Runtime& InstanceController::runtime_of(const store::Object& object) {
   Runtime& runtime = runtimes_[object.key()];
   if (runtime.uid == object.uid()) return runtime;
   // Another instance of the same name: the earlier one is gone.
+  await_nothing(object.key(), runtime);
   by_uuid_.erase({runtime.uuid, object.key()});
   runtime = Runtime{};
   runtime.uid = object.uid();
   const auto document = object.document();
   runtime.uuid = api::domain_uuid((*document)["spec"]);
-  runtime.set = api::text(api::member(api::controller_of(*document), "uid"));
+  runtime.set = api::controller_uid(*document);
   runtime.phase = api::phase_of(*document);
   runtime.deleting = api::is_deleting(*document);
   by_uuid_.emplace(runtime.uuid, object.key());
@@ -106,13 +190,23 @@ void InstanceController::observe(const store::Change& change) {
     node_changed(*change.object, change.type != store::Change::Type::deleted);
     return;
   }
+  wake_those_that_await(key);
+  const bool gone = change.type == store::Change::Type::deleted;
+  if (key.group == api::virtset_group && key.kind == api::saved_machine_kind) {
+    saved_changed(*change.object, gone);
+    return;
+  }
+  if (gone && key.group == api::kubevirt_group && key.kind == api::machine_kind) {
+    keeper_gone(key);
+    return;
+  }
   if (key.group != api::kubevirt_group) return;
   if (key.kind == api::replica_set_kind) {
     slots_.limit_changed(change.object->uid());
     return;
   }
   if (key.kind != api::instance_kind) return;
-  if (change.type == store::Change::Type::deleted) {
+  if (gone) {
     forget(key);
     return;
   }
@@ -120,7 +214,7 @@ void InstanceController::observe(const store::Change& change) {
   const auto document = change.object->document();
   runtime.phase = api::phase_of(*document);
   runtime.deleting = api::is_deleting(*document);
-  const std::string set = api::text(api::member(api::controller_of(*document), "uid"));
+  const std::string set = api::controller_uid(*document);
   if (set != runtime.set) {
     runtime.set = set;
     slots_.owner_changed(key, set);
@@ -144,8 +238,10 @@ void InstanceController::forget(const store::Key& key) {
   const auto it = runtimes_.find(key);
   if (it == runtimes_.end()) return;
   const Runtime& runtime = it->second;
-  parts_.network.addresses().release(runtime.uid + "/");
+  release_addresses(key);
   parts_.domains.forget_end(runtime.uuid);
+  await_nothing(key, it->second);
+  release_claims(key);
   slots_.release(key);
   slots_.forget(key);
   turns_.forget(key);

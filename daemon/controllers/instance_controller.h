@@ -1,7 +1,8 @@
 // Runs virtual machine instances: Pending -> Scheduling -> Scheduled -> Running -> Succeeded |
 // Failed, and deletion backwards. Loop thread only.
 //
-//   Pending     it has no slot yet: its set is at count, the host is full, or the node is cordoned
+//   Pending     it has no slot yet: its set is at count, the host is full, or the node is cordoned;
+//               or what its volumes refer to is not there, or in use
 //   Scheduling  its images are being got
 //   Scheduled   its disks and addresses are there; this is durable before its domain is started
 //   Running     its domain is there
@@ -21,6 +22,7 @@
 #include "api/kinds/conditions.h"
 #include "api/kinds/virtualmachineinstance/spec.h"
 #include "api/kinds/virtualmachineinstance/status.h"
+#include "daemon/claim_users.h"
 #include "daemon/controller.h"
 #include "daemon/domains.h"
 #include "daemon/event_recorder.h"
@@ -30,8 +32,10 @@
 #include "daemon/probe.h"
 #include "daemon/slots.h"
 #include "daemon/turns.h"
+#include "daemon/volume_plan.h"
 #include "daemon/work_queue.h"
 #include "images/images.h"
+#include "images/volumes.h"
 
 namespace virtset {
 
@@ -60,6 +64,8 @@ class InstanceController final : public Controller {
     Jobs& jobs;
     hypervisor::Hypervisor& hypervisor;
     images::Images& images;
+    images::Volumes& volumes;
+    ClaimUsers& claims;
     PodNetwork& network;
     ProbeTransport& probes;
     EventRecorder& events;
@@ -99,10 +105,11 @@ class InstanceController final : public Controller {
     // On the way to a domain.
     std::map<std::string, images::ContainerDisk> images;           // by disk
     std::optional<std::map<std::string, images::MadeDisk>> disks;  // by disk
-    bool start_abandoned = false;  // it was never ordered, although the phase is Scheduled
-    bool start_ordered = false;    // successfully; its event is on the way or was seen
-    unsigned believe_from = 0;     // a list of the hypervisor before this one says nothing about it
-    std::string last_trouble;      // what was told last, so that it is told once
+    std::vector<store::Key> awaited;  // what its volumes refer to and is not there
+    bool start_abandoned = false;     // it was never ordered, although the phase is Scheduled
+    bool start_ordered = false;       // successfully; its event is on the way or was seen
+    unsigned believe_from = 0;  // a list of the hypervisor before this one says nothing about it
+    std::string last_trouble;   // what was told last, so that it is told once
     std::optional<api::Scheduler::SteadyTime> ask_at;  // word of the domain is overdue then
     std::chrono::milliseconds patience{0};
 
@@ -113,6 +120,9 @@ class InstanceController final : public Controller {
     bool is_dead = false;   // what the liveness probe says
 
     // On the way out.
+    // Its memory could not be saved: it is shut down instead, and has its grace from here on.
+    std::optional<api::Scheduler::SteadyTime> save_failed_at;
+    std::optional<unsigned> saved_in;  // the list of the hypervisor after which it has ended
     bool asked_to_shut_down = false;
     int asked_times = 0;
     api::Scheduler::SteadyTime asked_last;
@@ -142,6 +152,20 @@ class InstanceController final : public Controller {
   void node_changed(const store::Object& node, bool exists);
 
   void await_word(const Look& look);
+  // The addresses of an instance are leased to its name: a virtual machine keeps them while it is
+  // stopped, and one that was scaled in with its state while that is kept.
+  static std::string lease_prefix(const store::Key& key) { return key.ns + "/" + key.name + "/"; }
+  // `part` of the object has them.
+  void restore_addresses(const store::Object& object, const char* part);
+  void release_addresses(const store::Key& key);
+  void keeper_gone(const store::Key& keeper);
+  // The record under which the state of an instance is kept, or to be kept, as its annotation says;
+  // empty if there is none. Users can write annotations: the record must be of its name.
+  std::string kept_state(const Look& look, const char* annotation) const;
+  // While a memory is kept nobody else may use its claims. `saved` is its record.
+  void hold_claims(const store::Object& saved);
+  void saved_changed(const store::Object& saved, bool gone);
+  void release_claims(const store::Key& key);
 
   // instance_start.cpp: towards a domain.
   void go_forward(Look& look);
@@ -152,12 +176,21 @@ class InstanceController final : public Controller {
   std::optional<std::int64_t> limit_of_set(const store::Json& instance) const;
   bool has_images(Look& look, const api::InstanceSpec& spec);
   bool has_addresses(Look& look, const api::InstanceSpec& spec);
-  bool make_disks(Look& look, const api::InstanceSpec& spec);
+  std::string restore_key(const Look& look) const;
   void order_start(Look& look, const api::InstanceSpec& spec);
   void start_finished(const store::Key& key, const std::string& uid,
                       Result<std::monostate>& result);
   hypervisor::Domain describe(const Look& look, const api::InstanceSpec& spec) const;
   store::Json scheduled_status(const Look& look, const api::InstanceSpec& spec) const;
+
+  // instance_volumes.cpp: what its disks are made of.
+  bool has_volumes(Look& look, const api::InstanceSpec& spec);
+  void await_volumes(Look& look, const VolumeObstacle& obstacle);
+  void await_nothing(const store::Key& key, Runtime& runtime);
+  void wake_those_that_await(const store::Key& referenced);
+  bool make_disks(Look& look, const api::InstanceSpec& spec);
+  void disks_made(const store::Key& key, const std::string& uid,
+                  Result<std::map<std::string, images::MadeDisk>>& result);
 
   // instance_run.cpp: while it runs.
   void keep_running(Look& look);
@@ -168,6 +201,9 @@ class InstanceController final : public Controller {
   void finish(Look& look, const DomainEnd& end);
   void record_end(const store::Object& object, api::Phase phase) const;
   void stop_domain(Look& look, api::Scheduler::Duration time_left);
+  std::string save_key(const Look& look) const;
+  bool is_saving(Look& look);
+  void save_domain(Look& look);
   void tear_down(Look& look);
   void clean_up(Look& look);
   void remove_finalizer(Look& look);
@@ -187,8 +223,10 @@ class InstanceController final : public Controller {
   ImagePuller puller_;
   Slots slots_;
   Turns turns_;
+  VolumePlanner planner_;
   store::KeyMap<Runtime> runtimes_;
-  bool cordoned_ = false;  // the node is
+  store::KeyMap<store::KeySet> awaiting_;  // instances, by what they wait for
+  bool cordoned_ = false;                  // the node is
   // Manifests may ask for one UUID several times, although only one of them can have it.
   std::set<std::pair<std::string, store::Key>> by_uuid_;
 };

@@ -1,5 +1,6 @@
 #include "api/kinds/conditions.h"
 #include "api/kinds/json_access.h"
+#include "api/kinds/kind.h"
 #include "daemon/controllers/instance_controller.h"
 
 namespace virtset {
@@ -14,17 +15,36 @@ constexpr std::chrono::milliseconds eager_readiness{1'000};
 // KubeVirt: added to the initial delay of probes, for the guest to boot.
 constexpr std::chrono::seconds liveness_extra_delay{10};
 
+// KubeVirt: persistentVolumeClaimInfo.
+Json claim_info(const store::Store& store, const std::string& ns, const std::string& name) {
+  Json info{{"claimName", name}};
+  const auto claim = store.get({api::core_group, api::claim_kind, ns, name});
+  if (!claim) return info;
+  const auto document = claim->document();
+  info["accessModes"] = api::member(*document, "spec", "accessModes");
+  info["volumeMode"] = api::member(*document, "spec", "volumeMode");
+  info["requests"] = api::member(*document, "spec", "resources", "requests");
+  info["capacity"] = api::member(*document, "status", "capacity");
+  return info;
+}
+
 // KubeVirt: disks by name, with the device that the guest sees.
-Json volume_status(const api::InstanceSpec& spec) {
-  std::map<std::string, std::string> targets;
+Json volume_status(const store::Store& store, const std::string& ns,
+                   const api::InstanceSpec& spec) {
+  std::map<std::string, Json> volumes;
   std::map<std::string, int> used;
   for (const api::DiskSpec& disk : spec.disks) {
     const std::string prefix = disk.bus == "virtio" ? "vd" : "sd";
     const int index = used[prefix]++;
-    targets[disk.name] = index < 26 ? prefix + static_cast<char>('a' + index) : "";
+    Json& volume = volumes[disk.name];
+    volume = {{"name", disk.name}};
+    volume["target"] = index < 26 ? prefix + static_cast<char>('a' + index) : "";
+    if (const auto* source = std::get_if<api::ClaimSource>(&disk.source)) {
+      volume["persistentVolumeClaimInfo"] = claim_info(store, ns, source->claim);
+    }
   }
   Json list = Json::array();
-  for (const auto& [name, target] : targets) list.push_back({{"name", name}, {"target", target}});
+  for (auto& [name, volume] : volumes) list.push_back(std::move(volume));
   return list;
 }
 
@@ -54,7 +74,9 @@ void InstanceController::keep_running(Look& look) {
     const Json guest = api::member(look.document(), "spec", "domain", "memory", "guest");
     status["memory"] = {{"guestAtBoot", guest}, {"guestCurrent", guest}, {"guestRequested", guest}};
     status["machine"] = {{"type", spec.machine}};
-    if (!spec.disks.empty()) status["volumeStatus"] = volume_status(spec);
+    if (!spec.disks.empty()) {
+      status["volumeStatus"] = volume_status(parts_.store, look.key.ns, spec);
+    }
   }
   status.erase("startFailure");
   api::remove_condition(status, "Synchronized");

@@ -5,6 +5,8 @@
 #include "api/kinds/json_access.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
+#include "api/kinds/savedvirtualmachine/saved.h"
+#include "daemon/controllers/abandoned.h"
 #include "daemon/controllers/instance_controller.h"
 #include "images/registry.h"
 
@@ -14,27 +16,6 @@ using api::Phase;
 using store::Json;
 
 namespace {
-
-std::string lease_owner(const std::string& uid, const std::string& interface) {
-  return uid + "/" + interface;
-}
-
-// Kubernetes and cloud-init read meta-data as YAML, of which JSON is a part.
-images::SeedIso seed_of(const api::DiskSpec& disk, const api::CloudInitSource& source,
-                        const api::InstanceSpec& spec) {
-  const Json meta_data{{"instance-id", spec.uuid}, {"local-hostname", spec.host_name}};
-  images::SeedIso iso{disk.name, "cidata", {}};
-  iso.files["meta-data"] = meta_data.dump();
-  iso.files["user-data"] = source.user_data.value_or("");
-  if (source.network_data) iso.files["network-config"] = *source.network_data;
-  return iso;
-}
-
-// The instance was deleted before the job had its turn.
-class Abandoned : public std::runtime_error {
- public:
-  Abandoned() : std::runtime_error("the instance is being deleted") {}
-};
 
 // What kept it Pending does so no more.
 void enter_scheduling(Json& status, api::Time now) {
@@ -86,6 +67,7 @@ void InstanceController::prepare_and_start(Look& look) {
   // From here on it is known that there is no domain.
   if (!may_leave_pending(look) || !may_try_again(look)) return;
   const api::InstanceSpec spec = look.spec();
+  if (!look.runtime.disks && !has_volumes(look, spec)) return;
   if (!has_slot(look, spec) || !has_images(look, spec) || !has_addresses(look, spec)) return;
   if (!turns_.take(look.key)) return;
   if (!look.runtime.disks && !make_disks(look, spec)) return;
@@ -191,7 +173,7 @@ bool InstanceController::has_addresses(Look& look, const api::InstanceSpec& spec
   }
   AddressPool& addresses = parts_.network.addresses();
   for (const api::InterfaceSpec& interface : spec.interfaces) {
-    const std::string owner = lease_owner(look.runtime.uid, interface.name);
+    const std::string owner = lease_prefix(look.key) + interface.name;
     if (addresses.lease(owner, interface.mac)) continue;
     const bool taken = !interface.mac.empty() && !addresses.owner_of(interface.mac).empty();
     report_failure(look, "FailedAddress",
@@ -203,57 +185,9 @@ bool InstanceController::has_addresses(Look& look, const api::InstanceSpec& spec
   return true;
 }
 
-// True if there is nothing to wait for.
-bool InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
-  images::DiskPlan plan;
-  for (const api::DiskSpec& disk : spec.disks) {
-    if (std::holds_alternative<api::ContainerDiskSource>(disk.source)) {
-      plan.emplace_back(images::Overlay{disk.name, look.runtime.images.at(disk.name)});
-    } else if (const auto* empty = std::get_if<api::EmptyDiskSource>(&disk.source)) {
-      plan.emplace_back(images::EmptyDisk{disk.name, empty->capacity});
-    } else {
-      plan.emplace_back(seed_of(disk, std::get<api::CloudInitSource>(disk.source), spec));
-    }
-  }
-  if (plan.empty()) {
-    look.runtime.disks.emplace();
-    return true;
-  }
-  look.runtime.job = true;
-  parts_.jobs.submit(
-      Lane::disk,
-      [&images = parts_.images, uid = look.runtime.uid, plan = std::move(plan),
-       abandoned = look.runtime.abandoned] {
-        if (*abandoned) throw Abandoned();
-        return images.make_disks(uid, plan);
-      },
-      [this, key = look.key,
-       uid = look.runtime.uid](Result<std::map<std::string, images::MadeDisk>>& result) {
-        const auto it = runtimes_.find(key);
-        if (it == runtimes_.end() || it->second.uid != uid) return;
-        Runtime& runtime = it->second;
-        runtime.job = false;
-        runtime.images.clear();
-        queue_.add(key);
-        if (!result.error) {
-          runtime.disks = std::move(*result.value);
-          return;
-        }
-        const store::ObjectPtr object = parts_.store.get(key);
-        if (!object) return;
-        Look again{key, object, runtime, nullptr};
-        try {
-          std::rethrow_exception(result.error);
-        } catch (const Abandoned&) {
-        } catch (const images::NotPresent&) {
-          // Collected between the look-up and the link: it is got again.
-        } catch (const images::DiskFailed& error) {
-          report_failure(again, error.disk_full() ? "DiskFull" : "FailedDisk", error.what());
-        } catch (const std::exception& error) {
-          report_failure(again, "FailedDisk", error.what());
-        }
-      });
-  return false;
+// Under which there may be the memory that it is to go on from; empty: it boots.
+std::string InstanceController::restore_key(const Look& look) const {
+  return kept_state(look, api::restore_annotation);
 }
 
 // The status of an instance whose disks and addresses are there.
@@ -268,11 +202,17 @@ Json InstanceController::scheduled_status(const Look& look, const api::InstanceS
   api::enter_phase(status, Phase::scheduled, now);
   status["nodeName"] = options_.node_name;
   api::remove_condition(status, "PodScheduled");
+  if (api::find_condition(status, "DataVolumesReady").is_object()) {
+    api::set_condition(
+        status,
+        {"DataVolumesReady", true, "AllDVsReady", "All of the VMI's DVs are bound and not running"},
+        now);
+  }
   if (!spec.interfaces.empty()) {
     Json interfaces = Json::array();
     for (const api::InterfaceSpec& interface : spec.interfaces) {
-      const auto lease = parts_.network.addresses().lease(
-          lease_owner(look.runtime.uid, interface.name), interface.mac);
+      const auto lease =
+          parts_.network.addresses().lease(lease_prefix(look.key) + interface.name, interface.mac);
       interfaces.push_back({{"name", interface.name},
                             {"mac", lease->mac},
                             {"ipAddress", lease->address},
@@ -296,6 +236,7 @@ hypervisor::Domain InstanceController::describe(const Look& look,
   domain.memory_bytes = spec.memory_bytes;
   domain.serial = spec.serial;
   domain.rng = spec.rng;
+  domain.panic = spec.panic_device;
   for (const api::DiskSpec& disk : spec.disks) {
     const images::MadeDisk& made = look.runtime.disks->at(disk.name);
     hypervisor::Disk device{
@@ -305,8 +246,10 @@ hypervisor::Domain InstanceController::describe(const Look& look,
         .path = made.file,
         .format = made.format};
     if (!made.backing_file.empty()) {
-      device.backing = hypervisor::Backing{made.backing_file, made.backing_format};
+      device.backing =
+          hypervisor::Backing{made.backing_file, made.backing_format, made.backing_is_private};
     }
+    device.shareable = made.shareable;
     device.read_only = disk.read_only || disk.cdrom || (made.read_only && disk.bus == "virtio");
     device.serial = disk.serial;
     device.cache = disk.cache;
@@ -314,8 +257,8 @@ hypervisor::Domain InstanceController::describe(const Look& look,
     domain.disks.push_back(std::move(device));
   }
   for (const api::InterfaceSpec& interface : spec.interfaces) {
-    const auto lease = parts_.network.addresses().lease(
-        lease_owner(look.runtime.uid, interface.name), interface.mac);
+    const auto lease =
+        parts_.network.addresses().lease(lease_prefix(look.key) + interface.name, interface.mac);
     domain.interfaces.push_back({.name = interface.name,
                                  .network = parts_.network.name(),
                                  .mac = lease->mac,
@@ -329,19 +272,26 @@ void InstanceController::order_start(Look& look, const api::InstanceSpec& spec) 
   const hypervisor::Domain domain = describe(look, spec);
   std::vector<hypervisor::Reservation> reservations;
   for (const api::InterfaceSpec& interface : spec.interfaces) {
-    const auto lease = parts_.network.addresses().lease(
-        lease_owner(look.runtime.uid, interface.name), interface.mac);
+    const auto lease =
+        parts_.network.addresses().lease(lease_prefix(look.key) + interface.name, interface.mac);
     if (lease->needs_reservation) reservations.push_back({lease->mac, lease->address});
   }
   parts_.domains.expect(domain.uuid, domain.mark, domain.name);
   look.runtime.job = true;
   parts_.jobs.submit(
       Lane::start,
-      [&hypervisor = parts_.hypervisor, network = parts_.network.name(), domain, reservations,
-       abandoned = look.runtime.abandoned] {
+      [&hypervisor = parts_.hypervisor, &images = parts_.images, network = parts_.network.name(),
+       domain = hypervisor::Domain(domain), reservations, restores = !restore_key(look).empty(),
+       abandoned = look.runtime.abandoned]() mutable {
         if (*abandoned) throw Abandoned();
         for (const auto& reservation : reservations) hypervisor.reserve(network, reservation);
+        if (restores) {
+          // A memory is used once: not for a hypervisor that is not there.
+          hypervisor.versions();
+          domain.memory_file = images.use_memory(domain.mark.uid);
+        }
         hypervisor.start(domain);
+        if (restores) images.forget_memory(domain.mark.uid);
       },
       [this, key = look.key, uid = look.runtime.uid](Result<std::monostate>& result) {
         start_finished(key, uid, result);

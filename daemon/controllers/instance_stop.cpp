@@ -3,6 +3,7 @@
 #include "api/kinds/conditions.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/lifecycle.h"
+#include "api/kinds/savedvirtualmachine/saved.h"
 #include "api/kinds/virtualmachineinstance/rules.h"
 #include "daemon/controllers/instance_controller.h"
 
@@ -21,6 +22,7 @@ constexpr std::chrono::seconds ask_again_after{5};
 Phase phase_after(const DomainEnd& end, bool has_grace) {
   switch (end.reason) {
     case StopReason::shutdown:
+    case StopReason::saved:
       return Phase::succeeded;
     case StopReason::destroyed:
       return has_grace ? Phase::failed : Phase::succeeded;
@@ -38,10 +40,12 @@ void InstanceController::finish(Look& look, const DomainEnd& end) {
   look.runtime.readiness.reset();
   look.runtime.liveness.reset();
   slots_.release(look.key);
+  release_claims(look.key);
   Json status = look.status();
   api::enter_phase(status, phase, now);
   status.erase("startFailure");
-  for (const char* condition : {"Paused", "AgentConnected", "Synchronized", "LiveMigratable"}) {
+  for (const char* condition :
+       {"Paused", "AgentConnected", "Synchronized", "LiveMigratable", "DataVolumesReady"}) {
     api::remove_condition(status, condition);
   }
   write_status(look, std::move(status),
@@ -105,6 +109,61 @@ void InstanceController::stop_domain(Look& look, api::Scheduler::Duration time_l
       });
 }
 
+// Under which the memory is to be kept; empty: it is not.
+std::string InstanceController::save_key(const Look& look) const {
+  return look.runtime.deleting ? kept_state(look, api::save_annotation) : "";
+}
+
+// Whether its memory is being saved, or is to be.
+bool InstanceController::is_saving(Look& look) {
+  Runtime& runtime = look.runtime;
+  if (save_key(look).empty() || runtime.save_failed_at || runtime.asked_to_shut_down) return false;
+  if (!runtime.saved_in) {
+    save_domain(look);
+    return true;
+  }
+  // Its end is on the way, unless a list that is newer still has it.
+  if (parts_.domains.generation() <= *runtime.saved_in) return true;
+  runtime.save_failed_at = parts_.scheduler.steady_now();
+  return false;
+}
+
+// Instead of shutting it down. What comes of it is seen as its end.
+void InstanceController::save_domain(Look& look) {
+  record(look, EventType::normal, "Saving", "Saving the memory of the guest");
+  look.runtime.job = true;
+  parts_.jobs.submit(
+      Lane::save,
+      [&hypervisor = parts_.hypervisor, &images = parts_.images, uuid = look.runtime.uuid,
+       uid = look.runtime.uid, bytes = look.spec().memory_bytes] {
+        try {
+          hypervisor.save(uuid, images.memory_file(uid, bytes));
+        } catch (const hypervisor::Refused&) {
+          images.forget_memory(uid);  // a part of it
+          throw;
+        }
+      },
+      [this, key = look.key, uid = look.runtime.uid,
+       object = look.object](Result<std::monostate>& result) {
+        const auto it = runtimes_.find(key);
+        if (it == runtimes_.end() || it->second.uid != uid) return;
+        it->second.job = false;
+        try {
+          result.get();
+          it->second.saved_in = parts_.domains.generation();
+          parts_.hypervisor.relist();
+          queue_.add(key);
+        } catch (const hypervisor::Unavailable&) {
+          queue_.retry(key);
+        } catch (const std::exception& error) {
+          it->second.save_failed_at = parts_.scheduler.steady_now();
+          parts_.events.record(*object, EventType::warning, "virtset", "SaveFailed",
+                               std::string(error.what()) + "; the guest is shut down instead");
+          queue_.add(key);
+        }
+      });
+}
+
 // Being deleted: the domain ends, then the disks and the addresses, then the object.
 void InstanceController::tear_down(Look& look) {
   if (look.runtime.cleaned && !look.domain) {
@@ -115,16 +174,21 @@ void InstanceController::tear_down(Look& look) {
   slots_.forget(look.key);
   look.runtime.liveness.reset();
   if (look.domain && !look.domain->process_exited) {
+    if (is_saving(look)) return;
     const Json& metadata = look.document()["metadata"];
     const auto spec_grace = look.spec().grace_period.count();
     const auto grace = std::min<std::int64_t>(
         spec_grace, api::integer(api::member(metadata, "deletionGracePeriodSeconds"), spec_grace));
     const auto since =
         api::parse_time(api::text(metadata["deletionTimestamp"])).value_or(parts_.scheduler.now());
-    const auto left = since + std::chrono::seconds(grace) - parts_.scheduler.now();
+    auto left = std::chrono::ceil<api::Scheduler::Duration>(since + std::chrono::seconds(grace) -
+                                                            parts_.scheduler.now());
+    if (const auto failed_at = look.runtime.save_failed_at) {
+      left = std::chrono::ceil<api::Scheduler::Duration>(*failed_at + std::chrono::seconds(grace) -
+                                                         parts_.scheduler.steady_now());
+    }
     // A clock that was set back must not keep it for longer than it was given.
-    stop_domain(look, std::min(std::chrono::ceil<api::Scheduler::Duration>(left),
-                               api::Scheduler::Duration(std::chrono::seconds(grace))));
+    stop_domain(look, std::min(left, api::Scheduler::Duration(std::chrono::seconds(grace))));
     return;
   }
   // Its end is on the way: the process is gone, or a start was ordered that nobody has seen yet.
@@ -164,9 +228,18 @@ void InstanceController::clean_up(Look& look) {
   if (runtime.cleaned) return;
   // libvirt still has to let go of the files.
   if (look.domain) return;
+  await_nothing(look.key, runtime);
+  release_claims(look.key);
   runtime.job = true;
   parts_.jobs.submit(
-      Lane::disk, [&images = parts_.images, uid = runtime.uid] { images.remove_disks(uid); },
+      Lane::disk,
+      [&images = parts_.images, uid = runtime.uid, save_as = save_key(look)] {
+        if (save_as.empty()) {
+          images.remove_disks(uid);
+        } else {
+          images.set_aside(uid, save_as);
+        }
+      },
       [this, key = look.key, uid = runtime.uid](Result<std::monostate>& result) {
         const auto it = runtimes_.find(key);
         if (it == runtimes_.end() || it->second.uid != uid) return;
@@ -179,7 +252,7 @@ void InstanceController::clean_up(Look& look) {
           return;
         }
         it->second.cleaned = true;
-        parts_.network.addresses().release(uid + "/");
+        release_addresses(key);
         queue_.add(key);
       });
 }

@@ -27,7 +27,7 @@ Replica read(const store::Object& instance) {
   replica.created = api::text(api::member(metadata, "creationTimestamp"));
   replica.running_since = api::phase_entered_at(*document, api::Phase::running);
   replica.label_hash = std::hash<json>()(api::member(metadata, "labels"));
-  replica.owner = api::text(api::member(api::controller_of(*document), "uid"));
+  replica.owner = api::controller_uid(*document);
   return replica;
 }
 

@@ -32,7 +32,7 @@ void ReplicaSetController::release(Look& look, const Replica& replica) {
       [uid = replica.uid, owner = look.state.uid](const store::Object* current) {
         if (!current || current->uid() != uid) return Store::Mutation::nothing();
         Json document = *current->document();
-        if (api::text(api::member(api::controller_of(document), "uid")) != owner) {
+        if (api::controller_uid(document) != owner) {
           return Store::Mutation::nothing();
         }
         document["metadata"].erase("ownerReferences");

@@ -12,18 +12,6 @@ namespace virtset {
 using store::Json;
 using store::Store;
 
-namespace {
-
-std::string what(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-}
-
-}  // namespace
-
 void ReplicaSetController::scale(Look& look, bool may_create) {
   const auto wanted = static_cast<std::size_t>(
       std::max<std::int64_t>(0, api::integer(api::member(look.spec(), "replicas"), 1)));
@@ -152,10 +140,9 @@ void ReplicaSetController::remove_one(Look& look, const Replica& replica, bool f
           // The gate before anything is destroyed: still this instance, still this set's, and the
           // set is not paused.
           const auto fresh = store_.get(set);
-          const bool allowed =
-              current && current->uid() == uid && fresh && fresh->uid() == owner &&
-              api::text(api::member(api::controller_of(*current->document()), "uid")) == owner &&
-              !api::truth(api::member(*fresh->document(), "spec", "paused"));
+          const bool allowed = current && current->uid() == uid && fresh && fresh->uid() == owner &&
+                               api::controller_uid(*current->document()) == owner &&
+                               !api::truth(api::member(*fresh->document(), "spec", "paused"));
           if (!allowed) return Store::Mutation::nothing();
           return api::begin_deletion(*current->document(), std::nullopt, std::nullopt, now);
         },

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "api/kinds/json_access.h"
 #include "api/kinds/kind.h"
+#include "api/kinds/savedvirtualmachine/saved.h"
 #include "api/kinds/virtualmachineinstance/spec.h"
 #include "api/kinds/virtualmachineinstance/status.h"
 
@@ -22,7 +24,11 @@ Strays::Strays(store::Store& store, api::Scheduler& scheduler, Jobs& jobs,
 void Strays::start() {
   std::set<std::string> strays = std::move(found_);
   for (const auto& instance : store_.list(api::kubevirt_group, api::instance_kind)) {
-    if (!api::is_final(api::phase_of(*instance->document()))) strays.erase(instance->uid());
+    const auto document = instance->document();
+    // What is to be saved of one that has ended is set aside when it goes.
+    const bool is_saved =
+        api::member(*document, "metadata", "annotations").contains(api::save_annotation);
+    if (!api::is_final(api::phase_of(*document)) || is_saved) strays.erase(instance->uid());
   }
   for (const std::string& uid : strays) {
     jobs_.submit(

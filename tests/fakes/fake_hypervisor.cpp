@@ -122,6 +122,15 @@ void FakeHypervisor::stopped(const std::string& uuid, StopReason reason) {
   tell({.type = Event::Type::stopped, .uuid = uuid, .stop_reason = reason});
 }
 
+void FakeHypervisor::save(const std::string& uuid, const std::string& file) {
+  require_connection();
+  if (!refuse_save.empty()) throw hypervisor::Refused(refuse_save);
+  if (!host_.domains.contains(uuid)) throw hypervisor::Refused("no such domain");
+  host_.saved[file] = uuid;
+  tell({.type = Event::Type::process_exited, .uuid = uuid});
+  stopped(uuid, StopReason::saved);
+}
+
 void FakeHypervisor::ensure_network(const hypervisor::Network& network) {
   require_connection();
   if (!refuse_network.empty()) throw hypervisor::NotOurs(refuse_network);

@@ -24,7 +24,8 @@ struct FakeHost {
   };
   std::map<std::string, Domain> domains;  // by UUID
   int starts = 0;
-  std::map<std::string, int> starts_of;  // by UID of the instance
+  std::map<std::string, int> starts_of;      // by UID of the instance
+  std::map<std::string, std::string> saved;  // files, and the UUIDs of the domains in them
   std::vector<std::string> asked_to_shut_down;
   std::vector<hypervisor::Reservation> reservations;
 
@@ -47,6 +48,7 @@ class FakeHypervisor final : public hypervisor::Hypervisor {
   void start(const hypervisor::Domain& domain) override;
   void shut_down(const std::string& uuid, Ask ask) override;
   void destroy(const std::string& uuid) override;
+  void save(const std::string& uuid, const std::string& file) override;
   void ensure_network(const hypervisor::Network& network) override;
   void reserve(const std::string& network, const hypervisor::Reservation& reservation) override;
 
@@ -59,6 +61,7 @@ class FakeHypervisor final : public hypervisor::Hypervisor {
   std::string refuse_starts;
   // The next start comes through, but its caller only sees the connection break.
   bool lose_next_answer = false;
+  std::string refuse_save;
   std::string refuse_network;
   // Guests that are asked to power off do so at once.
   bool guests_obey = true;

@@ -14,11 +14,12 @@ class FakeProbes final : public ProbeTransport {
  public:
   explicit FakeProbes(ManualScheduler& scheduler) : scheduler_(scheduler) {}
 
-  std::unique_ptr<Attempt> start(const api::ProbeSpec&, const std::string& address,
+  std::unique_ptr<Attempt> start(const api::ProbeSpec& probe, const std::string& address,
                                  Done done) override {
     ++attempts[address];
     const bool answers =
-        answers_by_default ? !silent.contains(address) : answering.contains(address);
+        !silent_ports.contains(probe.port) &&
+        (answers_by_default ? !silent.contains(address) : answering.contains(address));
     auto attempt = std::make_unique<FakeAttempt>();
     attempt->timer = scheduler_.after(std::chrono::milliseconds(1), [done, answers] {
       done(answers ? "" : "Connection refused");
@@ -28,6 +29,7 @@ class FakeProbes final : public ProbeTransport {
 
   bool answers_by_default = true;
   std::set<std::string> silent;     // these do not, if the default is to answer
+  std::set<int> silent_ports;       // nobody answers on these
   std::set<std::string> answering;  // only these do, if it is not
   std::map<std::string, int> attempts;
 

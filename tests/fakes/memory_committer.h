@@ -1,6 +1,7 @@
 // A committer without a disk: what was committed is durable at once, or when the test says so.
 #pragma once
 
+#include <climits>
 #include <deque>
 #include <map>
 
@@ -32,6 +33,7 @@ class MemoryCommitter final : public store::Committer {
 
   void commit(std::vector<store::Row> batch, Done done) override {
     ++commits;
+    if (commits > last_commit) held = true;
     rows += batch.size();
     waiting_.push_back({std::move(batch), std::move(done)});
     if (!held) release();
@@ -60,6 +62,7 @@ class MemoryCommitter final : public store::Committer {
 
   bool held = false;
   bool failing = false;
+  int last_commit = INT_MAX;  // those after it hang, until the test kills the daemon
   int commits = 0;
   std::size_t rows = 0;
 

@@ -17,6 +17,20 @@ Json instance_spec() {
            {{"devices", {{"autoattachPodInterface", false}}}, {"memory", {{"guest", "64Mi"}}}}}};
 }
 
+const api::Kind& kind_named(const std::string& name) {
+  for (const api::Kind& kind : api::builtin_kinds().all()) {
+    if (kind.kind == name) return kind;
+  }
+  throw std::runtime_error("there is no kind " + name);
+}
+
+// Of the collection in the namespace "default".
+std::string path_of(const std::string& kind_name) {
+  const api::Kind& kind = kind_named(kind_name);
+  return (kind.group.empty() ? "/api/" : "/apis/") + kind.api_version() + "/namespaces/default/" +
+         kind.plural;
+}
+
 }  // namespace
 
 Json replica_set(const std::string& name, int replicas) {
@@ -28,6 +42,29 @@ Json replica_set(const std::string& name, int replicas) {
        {{"replicas", replicas},
         {"selector", {{"matchLabels", {{"app", name}}}}},
         {"template", {{"metadata", {{"labels", {{"app", name}}}}}, {"spec", instance_spec()}}}}}};
+}
+
+Json machine(const std::string& name) {
+  return {{"apiVersion", "kubevirt.io/v1"},
+          {"kind", "VirtualMachine"},
+          {"metadata", {{"name", name}}},
+          {"spec", {{"runStrategy", "Always"}, {"template", {{"spec", instance_spec()}}}}}};
+}
+
+Json pool(const std::string& name, int replicas) {
+  const Json labels{{"app", name}};
+  return {
+      {"apiVersion", "pool.kubevirt.io/v1beta1"},
+      {"kind", "VirtualMachinePool"},
+      {"metadata", {{"name", name}}},
+      {"spec",
+       {{"replicas", replicas},
+        {"selector", {{"matchLabels", labels}}},
+        {"virtualMachineTemplate",
+         {{"metadata", {{"labels", labels}}},
+          {"spec",
+           {{"runStrategy", "Always"},
+            {"template", {{"metadata", {{"labels", labels}}}, {"spec", instance_spec()}}}}}}}}}};
 }
 
 Json instance(const std::string& name) {
@@ -66,11 +103,13 @@ void World::boot() {
   jobs = std::make_unique<ManualJobs>(scheduler);
   hypervisor = std::make_unique<FakeHypervisor>(host, installation);
   probes = std::make_unique<FakeProbes>(scheduler);
+  probes->silent_ports = silent_ports;
   recorder = std::make_unique<EventRecorder>(*store, scheduler, node_name);
   domains = std::make_unique<Domains>([this](const std::string& uuid) {
     instance_controller->domain_changed(uuid);
     static_cast<Strays&>(*controllers[1]).domain_changed(uuid);
   });
+  claims = std::make_unique<ClaimUsers>();
   network = std::make_unique<PodNetwork>(
       PodNetwork::Options{"vs0", "vs0", options_.network, installation}, *hypervisor, *jobs,
       scheduler, [this] {
@@ -78,8 +117,8 @@ void World::boot() {
         node_controller->network_changed();
       });
   auto instances = std::make_unique<InstanceController>(
-      InstanceController::Parts{*store, scheduler, *jobs, *hypervisor, images, *network, *probes,
-                                *recorder, *domains, options_.guest_memory},
+      InstanceController::Parts{*store, scheduler, *jobs, *hypervisor, images, volumes, *claims,
+                                *network, *probes, *recorder, *domains, options_.guest_memory},
       InstanceController::Options{.node_name = node_name, .installation = installation});
   instance_controller = instances.get();
   controllers.push_back(std::move(instances));
@@ -90,6 +129,23 @@ void World::boot() {
   set_options.first_back_off = options_.crash_back_off;
   controllers.push_back(
       std::make_unique<ReplicaSetController>(*store, scheduler, *recorder, set_options));
+  MachineController::Options machine_options;
+  machine_options.first_back_off = options_.crash_back_off;
+  controllers.push_back(
+      std::make_unique<MachineController>(*store, scheduler, *recorder, machine_options));
+  images.memory_is_written = [this](const std::string& file) { return host.saved.contains(file); };
+  controllers.push_back(std::make_unique<SavedMachineController>(*store, scheduler, *jobs, images,
+                                                                 images.set_aside_states()));
+  ClaimController::Options claim_options;
+  claim_options.progress_every = std::chrono::milliseconds(0);
+  controllers.push_back(std::make_unique<ClaimController>(
+      ClaimController::Parts{*store, scheduler, *jobs, volumes, *claims, *recorder}, claim_options,
+      volumes.list()));
+  controllers.push_back(std::make_unique<DataVolumeController>(*store, scheduler, *recorder));
+  PoolController::Options pool_options;
+  pool_options.burst = options_.burst;
+  controllers.push_back(
+      std::make_unique<PoolController>(*store, scheduler, *recorder, pool_options));
   controllers.push_back(
       std::make_unique<GarbageCollector>(*store, scheduler, api::builtin_kinds()));
   controllers.push_back(
@@ -152,6 +208,7 @@ void World::crash() {
   rest.reset();
   controllers.clear();
   network.reset();
+  claims.reset();
   domains.reset();
   recorder.reset();
   probes.reset();
@@ -216,6 +273,49 @@ void World::create_set(const std::string& name, int replicas, const Json& spec_p
   if (status != 201) throw std::runtime_error(answer.dump());
 }
 
+void World::create_machine(const std::string& name, const Json& spec_patch) {
+  Json body = machine(name);
+  if (!spec_patch.is_null()) body["spec"].merge_patch(spec_patch);
+  int status = 0;
+  const Json answer =
+      request("POST", "/apis/kubevirt.io/v1/namespaces/default/virtualmachines", body, &status);
+  if (status != 201) throw std::runtime_error(answer.dump());
+}
+
+void World::create_pool(const std::string& name, int replicas, const Json& spec_patch) {
+  Json body = test::pool(name, replicas);
+  if (!spec_patch.is_null()) body["spec"].merge_patch(spec_patch);
+  int status = 0;
+  const Json answer =
+      request("POST", "/apis/pool.kubevirt.io/v1beta1/namespaces/default/virtualmachinepools", body,
+              &status);
+  if (status != 201) throw std::runtime_error(answer.dump());
+}
+
+void World::patch(const std::string& kind, const std::string& name, const Json& patch) {
+  int status = 0;
+  const Json answer =
+      request("PATCH", path_of(kind) + "/" + name, patch, &status, "application/merge-patch+json");
+  if (status != 200) throw std::runtime_error(answer.dump());
+}
+
+std::vector<std::string> World::machine_names(const std::string& ns) const {
+  std::vector<std::string> names;
+  for (const auto& object : store->list(api::kubevirt_group, api::machine_kind, ns)) {
+    names.push_back(object->key().name);
+  }
+  return names;
+}
+
+int World::act(const std::string& name, const std::string& action, const Json& options) {
+  int status = 0;
+  request(
+      "PUT",
+      "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/" + name + "/" + action,
+      options, &status);
+  return status;
+}
+
 void World::scale(const std::string& set, int replicas) {
   int status = 0;
   const Json answer = request(
@@ -226,12 +326,10 @@ void World::scale(const std::string& set, int replicas) {
 }
 
 void World::remove(const std::string& kind, const std::string& name, const std::string& policy) {
-  const std::string plural = api::builtin_kinds().find(api::kubevirt_group, kind)->plural;
   Json body = Json::object();
   if (!policy.empty()) body["propagationPolicy"] = policy;
   int status = 0;
-  const Json answer = request(
-      "DELETE", "/apis/kubevirt.io/v1/namespaces/default/" + plural + "/" + name, body, &status);
+  const Json answer = request("DELETE", path_of(kind) + "/" + name, body, &status);
   if (status != 200) throw std::runtime_error(answer.dump());
 }
 
@@ -250,7 +348,7 @@ std::vector<std::string> World::instance_names() const {
 }
 
 Json World::get(const std::string& kind, const std::string& name) const {
-  const auto object = store->get({api::kubevirt_group, kind, "default", name});
+  const auto object = store->get({kind_named(kind).group, kind, "default", name});
   return object ? *object->document() : Json();
 }
 

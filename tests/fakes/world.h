@@ -3,19 +3,27 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "api/rest/rest_api.h"
+#include "daemon/claim_users.h"
+#include "daemon/controllers/claim_controller.h"
+#include "daemon/controllers/data_volume_controller.h"
 #include "daemon/controllers/garbage_collector.h"
 #include "daemon/controllers/instance_controller.h"
+#include "daemon/controllers/machine_controller.h"
 #include "daemon/controllers/namespace_controller.h"
 #include "daemon/controllers/node_controller.h"
+#include "daemon/controllers/pool_controller.h"
 #include "daemon/controllers/replica_set_controller.h"
+#include "daemon/controllers/saved_machine_controller.h"
 #include "daemon/controllers/strays.h"
 #include "tests/fakes/fake_hypervisor.h"
 #include "tests/fakes/fake_images.h"
 #include "tests/fakes/fake_probes.h"
+#include "tests/fakes/fake_volumes.h"
 #include "tests/fakes/manual_jobs.h"
 #include "tests/fakes/manual_scheduler.h"
 #include "tests/fakes/memory_committer.h"
@@ -49,12 +57,23 @@ class World {
                       const std::string& content_type = "application/json");
   // A set of this template, which has the label app=<name>.
   void create_set(const std::string& name, int replicas, const store::Json& spec_patch = nullptr);
+  // A virtual machine of this spec on top of machine()'s.
+  void create_machine(const std::string& name, const store::Json& spec_patch = nullptr);
+  // A pool of this spec on top of pool()'s.
+  void create_pool(const std::string& name, int replicas, const store::Json& spec_patch = nullptr);
+  // A merge patch of any object; throws if it is refused.
+  void patch(const std::string& kind, const std::string& name, const store::Json& patch);
+  // start, stop or restart; the status of the answer.
+  int act(const std::string& machine, const std::string& action,
+          const store::Json& options = nullptr);
   void scale(const std::string& set, int replicas);
   void remove(const std::string& kind, const std::string& name, const std::string& policy = "");
 
   std::vector<store::Json> instances(const std::string& ns = "default") const;
   std::vector<std::string> instance_names() const;
   store::Json get(const std::string& kind, const std::string& name) const;
+  store::Json pool(const std::string& name) const { return get(api::pool_kind, name); }
+  std::vector<std::string> machine_names(const std::string& ns = "default") const;
   store::Json set(const std::string& name) const { return get(api::replica_set_kind, name); }
   // "reason: message" of the events about objects of this kind.
   std::vector<std::string> events(const std::string& kind) const;
@@ -67,10 +86,12 @@ class World {
   // May be changed between a crash and a boot.
   std::string node_name = "host";
   HostState host_state;
+  std::set<int> silent_ports;  // on which no guest answers; taken over at a boot
   ManualScheduler scheduler;
   Disk disk;
   FakeHost host;
   FakeImages images;
+  FakeVolumes volumes;
 
   // Parts of the daemon that runs; null while none does.
   MemoryCommitter* committer = nullptr;
@@ -80,6 +101,7 @@ class World {
   std::unique_ptr<FakeProbes> probes;
   std::unique_ptr<EventRecorder> recorder;
   std::unique_ptr<Domains> domains;
+  std::unique_ptr<ClaimUsers> claims;
   std::unique_ptr<PodNetwork> network;
   std::vector<std::unique_ptr<Controller>> controllers;
   InstanceController* instance_controller = nullptr;
@@ -97,6 +119,10 @@ class World {
 
 // A replica set named `name`: template without disks, networks or probes.
 store::Json replica_set(const std::string& name, int replicas);
+// A virtual machine of the same template, with the run strategy Always.
+store::Json machine(const std::string& name);
+// A pool of such virtual machines, which have the label app=<name>.
+store::Json pool(const std::string& name, int replicas);
 // An instance of the same kind on its own.
 store::Json instance(const std::string& name);
 

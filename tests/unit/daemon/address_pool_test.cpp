@@ -60,6 +60,17 @@ TEST(AddressPool, RefusesWhatIsNoNetwork) {
   }
 }
 
+TEST(AddressPool, AnotherMacIsAnotherLease) {
+  AddressPool pool("10.88.0.0/24", "vs0");
+  const auto first = pool.lease("a/0", "");
+  const auto second = pool.lease("a/0", "52:54:00:00:00:01");
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(second->mac, "52:54:00:00:00:01");
+  EXPECT_EQ(pool.owner_of(first->mac), "");
+  EXPECT_EQ(pool.lease("a/0", ""), second);
+  EXPECT_EQ(pool.free() + 1, pool.size());
+}
+
 TEST(AddressPool, LeasesAreUniqueUntilTheNetworkIsFull) {
   AddressPool pool = small();
   std::set<std::string> addresses, hardware;

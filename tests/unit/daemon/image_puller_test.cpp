@@ -19,26 +19,19 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 // Fails as the test says.
-class PickyImages final : public images::Images {
+class PickyImages final : public FakeImages {
  public:
   images::ContainerDisk obtain(const std::string& reference, images::PullPolicy policy,
                                const std::string& path) override {
     if (error) std::rethrow_exception(error);
-    return fake.obtain(reference, policy, path);
+    return FakeImages::obtain(reference, policy, path);
   }
-  std::map<std::string, images::MadeDisk> make_disks(const std::string&,
-                                                     const images::DiskPlan&) override {
-    return {};
-  }
-  void remove_disks(const std::string&) override {}
-  std::set<std::string> vms_with_disks() override { return {}; }
 
   template <typename Error>
   void fail(const Error& with) {
     error = std::make_exception_ptr(with);
   }
   std::exception_ptr error;
-  FakeImages fake;
 };
 
 class ImagePullerTest : public testing::Test {
@@ -99,7 +92,7 @@ TEST_F(ImagePullerTest, OnePullForAllWhoWait) {
   settle();
   EXPECT_THAT(woken(), UnorderedElementsAre("a", "b", "c"));
   for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(need(name).disk) << name;
-  EXPECT_EQ(images_.fake.pulls["registry/image:1"], 1);
+  EXPECT_EQ(images_.pulls["registry/image:1"], 1);
   EXPECT_EQ(jobs_.waiting(), 0u);
 }
 
@@ -119,7 +112,7 @@ TEST_F(ImagePullerTest, WhoComesLaterLooksAgain) {
   EXPECT_FALSE(need("b").disk);
   settle();
   EXPECT_TRUE(need("b").disk);
-  EXPECT_EQ(images_.fake.pulls["registry/image:1"], 2);
+  EXPECT_EQ(images_.pulls["registry/image:1"], 2);
 }
 
 TEST_F(ImagePullerTest, LongPullIsToldOnceItIsLong) {

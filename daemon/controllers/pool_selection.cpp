@@ -1,0 +1,94 @@
+#include "daemon/controllers/pool_selection.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <tuple>
+
+#include "api/kinds/json_access.h"
+
+namespace virtset {
+
+using Json = nlohmann::json;
+
+namespace {
+
+std::optional<std::int64_t> number_in(const std::string& text) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+// Kubernetes: node selector requirements, of which NotIn also matches what lacks the key.
+bool matches(const Json& requirement, const Json& labels) {
+  const std::string op = api::text(api::member(requirement, "operator"));
+  const Json& values = api::member(requirement, "values");
+  const std::string key = api::text(api::member(requirement, "key"));
+  const Json& value = api::member(labels, key.c_str());
+  const bool listed = std::find(values.begin(), values.end(), value) != values.end();
+  if (op == "In") return listed;
+  if (op == "NotIn") return !listed;
+  if (op == "Exists") return !value.is_null();
+  if (op == "DoesNotExist") return value.is_null();
+  const auto number = number_in(api::text(value));
+  const auto bound = values.empty() ? std::nullopt : number_in(api::text(values[0]));
+  if (!number || !bound) return false;
+  return op == "Gt" ? *number > *bound : *number < *bound;
+}
+
+// Random as far as anybody knows, but the same each time.
+std::size_t lot(const PoolMember& member) { return std::hash<std::string>()(member.uid); }
+
+// Whether `a` comes before `b`, or nothing if the policy does not tell them apart.
+std::optional<bool> by_policy(const std::string& policy, const PoolMember& a, const PoolMember& b) {
+  if (policy == "AscendingOrder" && a.index != b.index) return a.index < b.index;
+  if (policy == "DescendingOrder" && a.index != b.index) return a.index > b.index;
+  if (policy == "Oldest" && a.created != b.created) return a.created < b.created;
+  if (policy == "Newest" && a.created != b.created) return a.created > b.created;
+  if (policy == "Random") return std::tuple(lot(a), a.uid) < std::tuple(lot(b), b.uid);
+  return std::nullopt;
+}
+
+}  // namespace
+
+PoolSelectors::PoolSelectors(const Json& selection_policy) {
+  const Json& selectors = api::member(selection_policy, "selectors");
+  if (selectors.contains("labelSelector")) {
+    labels_ = api::LabelSelector::from_object(selectors["labelSelector"]);
+  }
+  requirements_ = api::member(selectors, "nodeSelectorRequirementMatcher");
+}
+
+bool PoolSelectors::match(const Json& machine) const {
+  const Json& made_from = api::member(machine, "spec", "template");
+  if (!labels_.matches(api::member(made_from, "metadata", "labels"))) return false;
+  const Json& node_selector = api::member(made_from, "spec", "nodeSelector");
+  return std::all_of(requirements_.begin(), requirements_.end(),
+                     [&](const Json& requirement) { return matches(requirement, node_selector); });
+}
+
+void sort_for_scale_in(PoolMemberList& members, const std::string& sort_policy) {
+  const bool random = sort_policy.empty() || sort_policy == "Random";
+  std::sort(members.begin(), members.end(), [&](const PoolMember* a, const PoolMember* b) {
+    if (a->cost != b->cost) return a->cost < b->cost;
+    if (random && a->available != b->available) return b->available;
+    return by_policy(random ? "Random" : sort_policy, *a, *b)
+        .value_or(std::tie(b->index, b->key) < std::tie(a->index, a->key));
+  });
+}
+
+void sort_for_update(PoolMemberList& members, const std::string& sort_policy,
+                     const std::set<store::Key>& guest_is_left) {
+  const auto rank = [&](const PoolMember* member) {
+    return std::tuple(member->ready, !guest_is_left.contains(member->key));
+  };
+  std::sort(members.begin(), members.end(), [&](const PoolMember* a, const PoolMember* b) {
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
+    return by_policy(sort_policy, *a, *b)
+        .value_or(std::tie(a->index, a->key) < std::tie(b->index, b->key));
+  });
+}
+
+}  // namespace virtset
