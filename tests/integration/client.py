@@ -7,6 +7,13 @@ import time
 
 PATHS = {
     "vmirs": "/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstancereplicasets",
+    "vm": "/apis/kubevirt.io/v1/namespaces/{}/virtualmachines",
+    "vmpool": "/apis/pool.kubevirt.io/v1beta1/namespaces/{}/virtualmachinepools",
+    "savedvm": "/apis/virtset.io/v1alpha1/namespaces/{}/savedvirtualmachines",
+    "dv": "/apis/cdi.kubevirt.io/v1beta1/namespaces/{}/datavolumes",
+    "pvc": "/api/v1/namespaces/{}/persistentvolumeclaims",
+    "secrets": "/api/v1/namespaces/{}/secrets",
+    "configmaps": "/api/v1/namespaces/{}/configmaps",
     "vmi": "/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstances",
     "events": "/api/v1/namespaces/{}/events",
 }

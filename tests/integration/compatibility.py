@@ -57,7 +57,7 @@ ROWS = [
     Row("describe hpa", later="HorizontalPodAutoscalers"),
     Row("describe svc", later="services with endpoints"),
     Row("describe node"),
-    Row("describe pvc", later="PersistentVolumeClaims"),
+    Row("describe pvc"),
     Row("delete (any cascade, force, now)"),
     Row("wait --for=condition, delete"),
     Row("wait --for=jsonpath", 23, "no --for=jsonpath"),

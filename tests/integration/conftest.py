@@ -1,3 +1,4 @@
+import pwd
 import shutil
 
 import pytest
@@ -47,11 +48,13 @@ def remove_sets(daemon):
     """And everything that came of them: what is left then is a leak."""
     for document in daemon.api.list("vmirs"):
         daemon.api.delete("vmirs", document["metadata"]["name"])
-    for document in daemon.api.list("vmi"):
-        try:
-            daemon.api.delete("vmi", document["metadata"]["name"])
-        except ApiError as error:
-            assert error.code == 404, error  # gone meanwhile
+    for kind in ("vm", "vmi"):
+        for document in daemon.api.list(kind):
+            try:
+                daemon.api.delete(kind, document["metadata"]["name"])
+            except ApiError as error:
+                assert error.code == 404, error  # gone meanwhile
+    daemon.api.wait("vm", lambda objects: not objects, timeout=60)
     daemon.api.wait("vmi", lambda objects: not objects, timeout=60)
     daemon.api.wait("vmirs", lambda objects: not objects, timeout=60)
     host.eventually(lambda: not host.qemu_processes(), what="the end of all QEMU processes")
@@ -82,6 +85,26 @@ def namespaces(daemon):
     for name in made:
         host.eventually(lambda: daemon.api.request("GET", f"/api/v1/namespaces/{name}")[0] == 404,
                         what=f"the end of namespace {name}")
+
+
+@pytest.fixture
+def virtset_user():
+    """Only in this mount namespace."""
+    folder = host.DIR / "etc"
+    folder.mkdir(exist_ok=True)
+    for name in ("passwd", "group", "shadow", "gshadow"):
+        shutil.copy(f"/etc/{name}", folder / name)
+        host.run("mount", "--bind", folder / name, f"/etc/{name}")
+    libvirt = [line for line in (folder / "group").read_text().splitlines()
+               if line.startswith("libvirt:")][0]
+    groups = (folder / "group").read_text().replace(
+        libvirt, libvirt + ("," if libvirt[-1] != ":" else "") + "virtset")
+    (folder / "group").write_text(groups + "virtset:x:6543:\n")
+    (folder / "passwd").write_text((folder / "passwd").read_text() +
+                                   "virtset:x:6543:6543::/nonexistent:/usr/sbin/nologin\n")
+    yield pwd.getpwnam("virtset")
+    for name in ("passwd", "group", "shadow", "gshadow"):
+        host.run("umount", f"/etc/{name}")
 
 
 @pytest.fixture

@@ -151,6 +151,14 @@ class Daemon:
                  for part in (name, value)]
         return [self.binary, *given, *self.options]
 
+    def become_virtset(self):
+        """From the next start on it is run as its unit runs it; see the fixture virtset_user."""
+        shutil.chown(self.directory, "virtset", "virtset")
+        command = self.command()
+        self.command = lambda: ["setpriv", "--reuid=virtset", "--regid=virtset", "--init-groups",
+                                "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
+                                *command]
+
     def start(self, wait=True, **options):
         # Tests of what a sanitizer finds look at the exit code.
         self.process = Process(self.name, *self.command(), **options)

@@ -172,7 +172,8 @@ def test_kubectl_and_curl_of_the_seed_documents(daemon, api):
     for path in sorted((host.ROOT / "tests" / "manifests" / "seeds").glob("*.yaml")):
         assert "created" in daemon.kubectl("create", "-f", path)
         daemon.kubectl("delete", "-f", path)
-    assert api.list("vmirs") == []
+    assert api.list("vmirs") == [] and api.list("vmpool") == []
+    api.wait("vm", lambda objects: not objects)
 
 
 class Wire:

@@ -233,6 +233,19 @@ def test_describe(kubectl, name):
         f'Error from server (NotFound): {VMIRS.plural} "nope" not found'
 
 
+@row("describe pvc")
+def test_describe_pvc(kubectl, name):
+    kubectl("create", "-f", "-", input={
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "8Mi"}}}})
+    said = host.eventually(lambda: re.search(r"^Status: +Bound(.|\n)*", kubectl("describe", "pvc", name),
+                                             re.M), what="a bound claim")[0]
+    assert re.search(r"^Capacity: +8Mi", said, re.M) and re.search(r"^Access Modes: +RWO", said, re.M)
+    assert re.search(r"^VolumeMode: +Filesystem", said, re.M)
+    assert re.search(r"^(Used By|Mounted By): +<none>", said, re.M)
+    kubectl("delete", "pvc", name)
+
+
 @row("describe node")
 def test_describe_node(kubectl):
     said = kubectl("describe", "node", "house")

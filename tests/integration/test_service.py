@@ -1,7 +1,6 @@
 """virtsetd as its unit runs it: installed, as the user virtset, told about by sd_notify."""
 
 import os
-import pwd
 import shutil
 import socket
 
@@ -56,26 +55,6 @@ def test_sysusers_and_tmpfiles_are_valid(installed):
     assert os.readlink(root / "etc/virtset/kubeconfig") == "/var/lib/virtset/kubeconfig"
 
 
-@pytest.fixture
-def virtset_user():
-    """Only in this mount namespace."""
-    folder = host.DIR / "etc"
-    folder.mkdir(exist_ok=True)
-    for name in ("passwd", "group", "shadow", "gshadow"):
-        shutil.copy(f"/etc/{name}", folder / name)
-        host.run("mount", "--bind", folder / name, f"/etc/{name}")
-    libvirt = [line for line in (folder / "group").read_text().splitlines()
-               if line.startswith("libvirt:")][0]
-    groups = (folder / "group").read_text().replace(
-        libvirt, libvirt + ("," if libvirt[-1] != ":" else "") + "virtset")
-    (folder / "group").write_text(groups + "virtset:x:6543:\n")
-    (folder / "passwd").write_text((folder / "passwd").read_text() +
-                                   "virtset:x:6543:6543::/nonexistent:/usr/sbin/nologin\n")
-    yield pwd.getpwnam("virtset")
-    for name in ("passwd", "group", "shadow", "gshadow"):
-        host.run("umount", f"/etc/{name}")
-
-
 def test_runs_without_root_and_notifies(libvirt, installed, virtset_user):
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(str(host.DIR / "notify"))
@@ -84,10 +63,7 @@ def test_runs_without_root_and_notifies(libvirt, installed, virtset_user):
     daemon = host.Daemon("service", "--socket-group", "virtset", "--network-name", "service0",
                          "--network-cidr", "10.115.12.0/24",
                          binary=installed / "usr/sbin/virtsetd")
-    shutil.chown(daemon.directory, "virtset", "virtset")
-    command = daemon.command()
-    daemon.command = lambda: ["setpriv", "--reuid=virtset", "--regid=virtset", "--init-groups",
-                              "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", *command]
+    daemon.become_virtset()
     daemon.start(env={"NOTIFY_SOCKET": str(host.DIR / "notify")})
     try:
         assert b"READY=1" in notify.recv(4096)

@@ -183,7 +183,7 @@ def test_crash_loop_backs_off_and_says_so(api):
 
 def test_full_disk_is_said_and_mends_itself(libvirt):
     # A daemon of its own, on a file system that a test can fill.
-    directory = host.DIR / "small"
+    directory = host.DIR / "full"
     directory.mkdir(mode=0o711)
     host.run("mount", "-t", "tmpfs", "-o", "size=80m,mode=0711", "tmpfs", directory)
     daemon = host.Daemon("small-state", "--data-dir", directory / "data", "--listen", "off",
@@ -213,6 +213,7 @@ def test_full_disk_is_said_and_mends_itself(libvirt):
             daemon.kill()
         virsh("net-destroy", "small0", check=False)
         host.run("umount", "-l", directory)
+        directory.rmdir()
 
 
 def test_nothing_runs_on_when_nothing_happens(daemon, api, web):
