@@ -1,6 +1,6 @@
 #include "daemon/image_puller.h"
 
-#include <algorithm>
+#include "daemon/back_off.h"
 
 namespace virtset {
 
@@ -74,9 +74,8 @@ ImagePuller::Failure ImagePuller::explain(const std::exception_ptr& error, const
     failure.reason = earlier == 0 ? "ErrImagePull" : "ImagePullBackOff";
     failure.message = "failed to pull image \"" + wanted.image + "\": " + e.what();
   }
-  auto delay = options_.first_back_off;
-  for (int i = 0; i < earlier && delay < options_.longest_back_off; ++i) delay *= 2;
-  failure.retry_at = scheduler_.now() + std::min(delay, options_.longest_back_off);
+  failure.retry_at = scheduler_.now() +
+                     back_off(failure.failures, options_.first_back_off, options_.longest_back_off);
   return failure;
 }
 

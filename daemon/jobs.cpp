@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 
@@ -12,6 +13,17 @@ namespace {
 constexpr std::chrono::seconds idle_before_end{30};
 
 }  // namespace
+
+void Jobs::clear_away(std::string what, std::function<void()> work) {
+  submit(Lane::disk, std::move(work), [what = std::move(what)](Result<std::monostate>& result) {
+    try {
+      result.get();
+      spdlog::info("removed {}", what);
+    } catch (const std::exception& error) {
+      spdlog::error("removing {}: {}", what, error.what());
+    }
+  });
+}
 
 ThreadJobs::ThreadJobs(api::Scheduler& scheduler, std::map<Lane, unsigned> limits)
     : scheduler_(scheduler) {

@@ -72,6 +72,10 @@ class Jobs {
         },
         [result, done = std::move(done)]() mutable { done(*result); });
   }
+
+  // Removes files that nobody waits for; the log says what became of it. What stays is found at the
+  // next start.
+  void clear_away(std::string what, std::function<void()> work);
 };
 
 // The daemon's jobs: threads that are made when needed and go when idle for a while. A queue holds

@@ -215,14 +215,36 @@ void VolumePlanner::add(Look& look, const api::DiskSpec& disk,
 
 ClaimUsers::Wanted VolumePlanner::wanted(const store::Key& key, const api::DiskSpec& disk,
                                          const api::ClaimSource& source) const {
-  using Use = ClaimUsers::Use;
-  const auto claim = store_.get(key);
-  const api::Sharing sharing =
-      claim ? api::sharing_of(api::member(*claim->document(), "spec")) : api::Sharing::exclusive;
   const bool only_reads = source.ephemeral || source.read_only || disk.cdrom || disk.read_only;
+  const ClaimUsers::Use use = full_use_of(key);
   // An overlay over what others write to would be torn.
-  if (sharing == api::Sharing::writers && !source.ephemeral) return {key, Use::share};
-  return {key, only_reads || sharing == api::Sharing::readers ? Use::read : Use::write};
+  if (use == ClaimUsers::Use::share && !source.ephemeral) return {key, use};
+  return {key, only_reads ? ClaimUsers::Use::read : use};
+}
+
+// The most that the claim lets one have.
+ClaimUsers::Use VolumePlanner::full_use_of(const store::Key& key) const {
+  const auto claim = store_.get(key);
+  if (!claim) return ClaimUsers::Use::write;
+  switch (api::sharing_of(api::member(*claim->document(), "spec"))) {
+    case api::Sharing::readers:
+      return ClaimUsers::Use::read;
+    case api::Sharing::writers:
+      return ClaimUsers::Use::share;
+    case api::Sharing::exclusive:
+      break;
+  }
+  return ClaimUsers::Use::write;
+}
+
+std::vector<ClaimUsers::Wanted> VolumePlanner::claims_of_saved(const store::Object& saved) const {
+  std::vector<ClaimUsers::Wanted> claims;
+  const auto document = saved.document();
+  for (const Json& name : api::member(*document, "spec", "claims")) {
+    const store::Key key{api::core_group, api::claim_kind, saved.key().ns, api::text(name)};
+    if (store_.get(key)) claims.push_back({key, full_use_of(key)});
+  }
+  return claims;
 }
 
 std::vector<ClaimUsers::Wanted> VolumePlanner::claims(const store::Key& instance,

@@ -43,6 +43,8 @@ class VolumePlanner {
   // The claims alone, for one that has its domain already.
   std::vector<ClaimUsers::Wanted> claims(const store::Key& instance,
                                          const api::InstanceSpec& spec) const;
+  // Those of the names in the record of a saved machine that are there.
+  std::vector<ClaimUsers::Wanted> claims_of_saved(const store::Object& saved) const;
 
  private:
   struct Look;
@@ -53,6 +55,7 @@ class VolumePlanner {
   void add(Look& look, const api::DiskSpec& disk, const api::ClaimSource& source) const;
   ClaimUsers::Wanted wanted(const store::Key& claim, const api::DiskSpec& disk,
                             const api::ClaimSource& source) const;
+  ClaimUsers::Use full_use_of(const store::Key& claim) const;
 
   const store::Store& store_;
   const images::Volumes& volumes_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "daemon/back_off.h"
+
 namespace virtset {
 
 namespace {
@@ -39,10 +41,8 @@ void WorkQueue::add_after(const store::Key& key, Duration delay) {
 
 WorkQueue::Duration WorkQueue::retry(const store::Key& key) {
   int& failures = failures_[key];
-  Duration delay = back_off_.first;
-  for (int i = 0; i < failures && delay < back_off_.longest; ++i) delay *= 2;
-  delay = std::min(delay, back_off_.longest);
   failures = std::min(failures + 1, 1'000);
+  Duration delay = back_off(failures, back_off_.first, back_off_.longest);
   const auto spread = std::hash<std::string>()(key.ns + "/" + key.name) % 256;
   delay += delay * static_cast<Duration::rep>(spread) / 1024;
   add_after(key, delay);

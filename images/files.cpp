@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -92,6 +94,27 @@ void keep_access(const fs::path& path) {
       errno != ENOTSUP) {
     throw_errno("cannot keep access to", path);
   }
+}
+
+void demand_room(const fs::path& directory, std::uint64_t bytes, std::uint64_t reserve) {
+  struct statvfs status {};
+  if (statvfs(directory.c_str(), &status) != 0) throw_errno("cannot look at", directory);
+  const std::uint64_t unit = status.f_frsize;
+  const std::uint64_t kept = std::min(reserve, status.f_blocks * unit / 20);
+  const std::uint64_t available = status.f_bavail * unit;
+  if (available >= kept && available - kept >= bytes) return;
+  constexpr std::uint64_t mebibyte = 1 << 20;
+  throw DiskFailed("No space left: the file system of " + directory.string() + " has " +
+                       std::to_string(available / mebibyte) + " MiB free, of which " +
+                       std::to_string(kept / mebibyte) +
+                       " are kept for running virtual machines, and " +
+                       std::to_string(bytes / mebibyte) + " more are needed",
+                   true);
+}
+
+bool is_entry_name(std::string_view name) {
+  using namespace std::string_view_literals;
+  return !name.empty() && name[0] != '.' && name.find_first_of("/\0"sv) == name.npos;
 }
 
 void remove_tree(const fs::path& path) {

@@ -1,6 +1,7 @@
 // Small file operations that either happen whole or not at all. They block; errors are DiskFailed.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -25,6 +26,16 @@ void make_directory(const std::filesystem::path& path);
 // whom its owner does not let: libvirt gives disks to QEMU's user, and not all of them back. Where
 // there are no access control lists nothing happens.
 void keep_access(const std::filesystem::path& path);
+
+// Throws DiskFailed (disk_full) unless the file system of the directory has room for so many bytes
+// beside what is kept free for running virtual machines: a twentieth of it, and no more than
+// `reserve`.
+constexpr std::uint64_t default_reserve = 1ull << 30;
+void demand_room(const std::filesystem::path& directory, std::uint64_t bytes,
+                 std::uint64_t reserve = default_reserve);
+
+// Whether it can be the name of an entry of our directories, and does not lead out of them.
+bool is_entry_name(std::string_view name);
 
 // Removes a file or a tree; nothing there is fine.
 void remove_tree(const std::filesystem::path& path);

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,10 +88,6 @@ std::uint64_t xz_dictionary(const fs::path& file) {
     return bits >= 40 ? UINT32_MAX : (2 | (bits & 1)) << (bits / 2 + 11);
   }
   return 0;
-}
-
-bool is_name(const std::string& id) {
-  return !id.empty() && id.find('/') == std::string::npos && id[0] != '.';
 }
 
 }  // namespace
@@ -213,7 +208,7 @@ void LocalVolumes::fill(const FromImage& source, Work& work) {
 
 void LocalVolumes::fill(const FromUrl& source, Work& work) {
   const fs::path got = work.directory / "download";
-  demand_room(0);
+  demand(0);
   download(source.url, got,
            {.largest = largest_file(work.size),
             .progress = [&](std::uint64_t done, std::uint64_t total) {
@@ -310,13 +305,14 @@ void LocalVolumes::adopt_image(Work& work, const fs::path& image) {
 
 void LocalVolumes::copy(Work& work, const fs::path& from, std::uint64_t size) {
   work.looked_at = 0;
-  const auto demand = [this](std::uint64_t bytes) { demand_room(bytes); };
-  copy_sparsely(from, work.fresh(), static_cast<std::int64_t>(size), demand,
-                [&](std::int64_t reached) {
-                  const auto done = static_cast<std::uint64_t>(reached);
-                  work.report(done, size);
-                  look_for_room(work, done, 0);
-                });
+  copy_sparsely(
+      from, work.fresh(), static_cast<std::int64_t>(size),
+      [this](std::uint64_t bytes) { demand(bytes); },
+      [&](std::int64_t reached) {
+        const auto done = static_cast<std::uint64_t>(reached);
+        work.report(done, size);
+        look_for_room(work, done, 0);
+      });
 }
 
 // One of qemu-img's tools on what a stranger wrote.
@@ -350,7 +346,7 @@ std::uint64_t LocalVolumes::measure(Work& work, const fs::path& image) {
 }
 
 void LocalVolumes::convert(Work& work, const fs::path& image) {
-  demand_room(measure(work, image));
+  demand(measure(work, image));
   const ProcessResult result = run(
       work, {"convert", "-q", "-f", "qcow2", "-O", "raw", image.string(), work.fresh().string()});
   if (result.exit_code == 0) return;
@@ -360,30 +356,15 @@ void LocalVolumes::convert(Work& work, const fs::path& image) {
   throw BadImage("qemu-img cannot convert the disk image: " + result.errors);
 }
 
-// Throws DiskFailed unless there is room for so many bytes beside what is to remain free.
-void LocalVolumes::demand_room(std::uint64_t bytes) const {
-  struct statvfs status {};
-  if (statvfs(options_.directory.c_str(), &status) != 0) {
-    throw_errno("cannot look at", options_.directory);
-  }
-  const std::uint64_t unit = status.f_frsize;
-  const std::uint64_t reserve = std::min(options_.reserve, status.f_blocks * unit / 20);
-  const std::uint64_t available = status.f_bavail * unit;
-  if (available >= reserve && available - reserve >= bytes) return;
-  constexpr std::uint64_t mebibyte = 1 << 20;
-  throw DiskFailed("No space left: the file system of " + options_.directory.string() + " has " +
-                       std::to_string(available / mebibyte) + " MiB free, of which " +
-                       std::to_string(reserve / mebibyte) +
-                       " are kept for running virtual machines, and " +
-                       std::to_string(bytes / mebibyte) + " more are needed",
-                   true);
+void LocalVolumes::demand(std::uint64_t bytes) const {
+  demand_room(options_.directory, bytes, options_.reserve);
 }
 
-// The same from time to time, while `done` bytes have been written and so many more will be.
+// Looks for room from time to time, while `done` bytes have been written and so many more will be.
 void LocalVolumes::look_for_room(Work& work, std::uint64_t done, std::uint64_t more) const {
   if (done < work.looked_at + looked_every) return;
   work.looked_at = done;
-  demand_room(more);
+  demand(more);
 }
 
 void LocalVolumes::cancel(const std::string& id) {
@@ -416,7 +397,7 @@ void LocalVolumes::grow(const std::string& id, std::uint64_t size) {
 }
 
 void LocalVolumes::remove(const std::string& id) {
-  if (!is_name(id)) return;
+  if (!is_entry_name(id)) return;
   remove_tree(options_.directory / id);
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "images/files.h"
 #include "images/images.h"
 #include "images/process.h"
 #include "images/volumes.h"
@@ -21,7 +22,7 @@ class LocalVolumes final : public Volumes {
     std::filesystem::path directory;  // on the file system of the images, whose blocks it may share
     // Left free by imports, so that they stop no VM that writes: this much, or a twentieth of the
     // file system if that is less.
-    std::uint64_t reserve = 1ull << 30;
+    std::uint64_t reserve = default_reserve;
   };
 
   // Makes the directory if need be. Throws DiskFailed.
@@ -57,7 +58,7 @@ class LocalVolumes final : public Volumes {
   ProcessResult run(Work& work, std::vector<std::string> arguments);
   std::uint64_t measure(Work& work, const std::filesystem::path& image);
   void convert(Work& work, const std::filesystem::path& image);
-  void demand_room(std::uint64_t bytes) const;
+  void demand(std::uint64_t bytes) const;
   void look_for_room(Work& work, std::uint64_t done, std::uint64_t more) const;
 
   const Options options_;

@@ -1,8 +1,6 @@
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "images/disk_info.h"
@@ -21,9 +19,7 @@ constexpr const char* used_memory_name = "memory.used";
 
 // What others have written into objects must not lead out of our directories.
 const std::string& checked(const std::string& key) {
-  const bool is_name = !key.empty() && key != "." && key != ".." && key.find('/') == key.npos &&
-                       key.find('\0') == key.npos;
-  if (!is_name) throw DiskFailed("\"" + key + "\" is no key of a saved state", false);
+  if (!is_entry_name(key)) throw DiskFailed("\"" + key + "\" is no key of a saved state", false);
   return key;
 }
 
@@ -37,17 +33,7 @@ void rename_durably(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 std::string LocalImages::memory_file(const std::string& vm_uid, std::uint64_t bytes) {
-  constexpr std::uint64_t most_reserve = 1ull << 30;
-  struct statvfs status {};
-  if (statvfs(vms_.c_str(), &status) != 0) throw_errno("cannot look at", vms_);
-  const std::uint64_t unit = status.f_frsize;
-  const std::uint64_t reserve = std::min(most_reserve, status.f_blocks * unit / 20);
-  if (status.f_bavail * unit < bytes + reserve) {
-    throw DiskFailed("No space left: the memory of the guest takes " + std::to_string(bytes >> 20) +
-                         " MiB, and " + std::to_string(reserve >> 20) +
-                         " MiB are kept free for running virtual machines",
-                     true);
-  }
+  demand_room(vms_, bytes);
   make_directory(vms_ / vm_uid);  // a VM without disks has none
   return vms_ / vm_uid / memory_name;
 }

@@ -33,6 +33,11 @@ inline bool truth(const nlohmann::json& value, bool otherwise = false) {
   return value.is_boolean() ? value.get<bool>() : otherwise;
 }
 
+// The value of an object's annotation, or empty.
+inline std::string annotation(const nlohmann::json& object, const char* name) {
+  return text(member(object, "metadata", "annotations", name));
+}
+
 // In one line, with U+FFFD in place of what is not UTF-8.
 inline std::string json_text(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -11,6 +11,10 @@ namespace {
 
 using Json = nlohmann::json;
 
+bool contains(const std::vector<std::string>& list, std::string_view item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
 // ".spec.replicas" as "/spec/replicas".
 Json::json_pointer pointer(std::string path) {
   std::replace(path.begin(), path.end(), '.', '/');
@@ -88,13 +92,15 @@ Kind Kind::load(std::string_view declaration, const Json& definitions,
   return kind;
 }
 
-bool Kind::serves(std::string_view version) const {
-  return std::find(versions.begin(), versions.end(), version) != versions.end();
+bool Actions::serve(std::string_view in_group, std::string_view version) const {
+  return group == in_group && contains(versions, version) && !names.empty();
 }
 
-bool Kind::allows(std::string_view verb) const {
-  return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
-}
+bool Kind::has_action(std::string_view name) const { return contains(actions.names, name); }
+
+bool Kind::serves(std::string_view version) const { return contains(versions, version); }
+
+bool Kind::allows(std::string_view verb) const { return contains(verbs, verb); }
 
 bool Kind::is_built_in() const {
   // CustomResourceDefinitions cannot be in groups like these.

@@ -79,6 +79,9 @@ struct Actions {
   std::string group;
   std::vector<std::string> versions;  // the first is preferred
   std::vector<std::string> names;
+
+  // Whether they are found there; never where there are none.
+  bool serve(std::string_view group, std::string_view version) const;
 };
 
 struct Kind {
@@ -117,6 +120,7 @@ struct Kind {
   std::string resource() const { return group.empty() ? plural : plural + "." + group; }
   bool serves(std::string_view version) const;
   bool allows(std::string_view verb) const;
+  bool has_action(std::string_view name) const;
   // Kubernetes: built-in kinds take strategic merge patches, custom ones do not.
   bool is_built_in() const;
 };

@@ -18,6 +18,10 @@ std::optional<long long> to_integer(const std::string& text) {
   return value;
 }
 
+BadSelector unknown_operator(const std::string& name) {
+  return BadSelector("\"" + name + "\" is not a valid label selector operator");
+}
+
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 }  // namespace
@@ -134,26 +138,37 @@ LabelSelector LabelSelector::from_object(const nlohmann::json& object) {
     selector.add({key, Operator::equals, {value.get<std::string>()}});
   }
   for (const auto& expression : member(object, "matchExpressions")) {
-    const std::string key = expression.value("key", "");
-    const std::string op = expression.value("operator", "");
-    const auto values = expression.value("values", std::set<std::string>());
-    const bool set = op == "In" || op == "NotIn";
-    if (!set && op != "Exists" && op != "DoesNotExist") {
-      throw BadSelector("\"" + op + "\" is not a valid label selector operator");
-    }
-    if (set == values.empty()) {
-      throw BadSelector(set ? "for 'in', 'notin' operators, values set can't be empty"
-                            : "values set must be empty for exists and does not exist");
-    }
-    selector.add({key,
-                  op == "In"       ? Operator::in
-                  : op == "NotIn"  ? Operator::not_in
-                  : op == "Exists" ? Operator::exists
-                                   : Operator::does_not_exist,
-                  values});
+    const std::string op = text(member(expression, "operator"));
+    if (op == "Gt" || op == "Lt") throw unknown_operator(op);
+    selector.add_expression(expression);
   }
   selector.sort();
   return selector;
+}
+
+LabelSelector LabelSelector::from_node_requirements(const nlohmann::json& requirements) {
+  LabelSelector selector;
+  for (const auto& requirement : requirements) selector.add_expression(requirement);
+  selector.sort();
+  return selector;
+}
+
+void LabelSelector::add_expression(const nlohmann::json& expression) {
+  using Operator = Requirement::Operator;
+  static const std::map<std::string, Operator> operators{
+      {"In", Operator::in},         {"NotIn", Operator::not_in},
+      {"Exists", Operator::exists}, {"DoesNotExist", Operator::does_not_exist},
+      {"Gt", Operator::greater},    {"Lt", Operator::less}};
+  const std::string name = expression.value("operator", "");
+  const auto op = operators.find(name);
+  if (op == operators.end()) throw unknown_operator(name);
+  const auto values = expression.value("values", std::set<std::string>());
+  const bool has_values = name != "Exists" && name != "DoesNotExist";
+  if (has_values == values.empty()) {
+    throw BadSelector(has_values ? "for 'in', 'notin' operators, values set can't be empty"
+                                 : "values set must be empty for exists and does not exist");
+  }
+  add({expression.value("key", ""), op->second, values});
 }
 
 void LabelSelector::add(Requirement requirement) {

@@ -26,6 +26,9 @@ class LabelSelector {
   static LabelSelector parse(std::string_view text);
   // {matchLabels, matchExpressions}. Null matches nothing, {} everything. Throws BadSelector.
   static LabelSelector from_object(const nlohmann::json& selector);
+  // [{key, operator, values}] with Gt and Lt too, as nodes are selected; null and [] match
+  // everything. Throws BadSelector.
+  static LabelSelector from_node_requirements(const nlohmann::json& requirements);
 
   // `labels` is an object of strings, or null for none.
   bool matches(const nlohmann::json& labels) const;
@@ -46,6 +49,7 @@ class LabelSelector {
   class Parser;
 
   void add(Requirement requirement);
+  void add_expression(const nlohmann::json& expression);
   // By key, which is the canonical order; those of one key stay as they were given.
   void sort();
 

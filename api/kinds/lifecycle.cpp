@@ -46,6 +46,16 @@ Mutation put_or_finish(Json object) {
   return Mutation::put(std::move(object));
 }
 
+store::Store::Mutate release(std::string uid, std::string finalizer) {
+  return [uid = std::move(uid), finalizer = std::move(finalizer)](const store::Object* current) {
+    if (!current || current->uid() != uid) return Mutation::nothing();
+    Json document = *current->document();
+    if (!has_finalizer(document, finalizer)) return Mutation::nothing();
+    remove_finalizer(document, finalizer);
+    return put_or_finish(std::move(document));
+  };
+}
+
 Mutation begin_deletion(Json object, std::optional<Propagation> policy,
                         std::optional<std::int64_t> grace_period_seconds, Time now) {
   Json& metadata = object["metadata"];
@@ -82,6 +92,28 @@ const Json& controller_of(const Json& object) {
 
 std::string controller_uid(const Json& object) {
   return text(member(controller_of(object), "uid"));
+}
+
+Json controller_reference(const Json& owner) {
+  const Json& metadata = member(owner, "metadata");
+  return {{"apiVersion", member(owner, "apiVersion")},
+          {"kind", member(owner, "kind")},
+          {"name", member(metadata, "name")},
+          {"uid", member(metadata, "uid")},
+          {"controller", true},
+          {"blockOwnerDeletion", true}};
+}
+
+void remove_owners(Json& object, const std::set<std::string>& uids) {
+  Json kept = Json::array();
+  for (const Json& owner : member(object, "metadata", "ownerReferences")) {
+    if (!uids.contains(text(member(owner, "uid")))) kept.push_back(owner);
+  }
+  if (kept.empty()) {
+    object["metadata"].erase("ownerReferences");
+  } else {
+    object["metadata"]["ownerReferences"] = std::move(kept);
+  }
 }
 
 }  // namespace virtset::api

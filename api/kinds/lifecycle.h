@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "api/kinds/times.h"
@@ -25,6 +26,10 @@ bool has_finalizers(const nlohmann::json& object);
 // The write that a change amounts to: an object that is being deleted goes with its last finalizer.
 store::Store::Mutation put_or_finish(nlohmann::json object);
 
+// Takes a finalizer off the object of this uid, if it has that; another one of its name is left
+// alone.
+store::Store::Mutate release(std::string uid, std::string finalizer);
+
 // What deleting an object amounts to. `policy` is what was asked for explicitly. A grace period
 // only ever becomes shorter.
 store::Store::Mutation begin_deletion(nlohmann::json object, std::optional<Propagation> policy,
@@ -34,5 +39,10 @@ store::Store::Mutation begin_deletion(nlohmann::json object, std::optional<Propa
 const nlohmann::json& controller_of(const nlohmann::json& object);
 // Its uid, or empty.
 std::string controller_uid(const nlohmann::json& object);
+// A reference to a stored object as the owner that manages another, and that others wait for
+// (blockOwnerDeletion).
+nlohmann::json controller_reference(const nlohmann::json& owner);
+// Takes the references to these owners away.
+void remove_owners(nlohmann::json& object, const std::set<std::string>& uids);
 
 }  // namespace virtset::api

@@ -1,7 +1,5 @@
 #include "api/rest/actions.h"
 
-#include <algorithm>
-
 #include "api/kinds/admission.h"
 #include "api/kinds/json_access.h"
 #include "api/rest/status.h"
@@ -14,11 +12,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Mutation = store::Store::Mutation;
-
-template <typename List>
-bool contains(const List& list, const std::string& item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
-}
 
 // Most clients send none.
 Json read_options(const Request& request) {
@@ -50,29 +43,12 @@ Response accepted(const Request& request, const ResourcePath& path) {
 
 }  // namespace
 
-std::optional<ResourcePath> parse_action_path(const Kinds& kinds,
-                                              const std::vector<std::string>& segments) {
-  // /apis/{group}/{version}/namespaces/{ns}/{plural}/{name}/{action}
-  if (segments.size() != 8 || segments[0] != "apis" || segments[3] != "namespaces") {
-    return std::nullopt;
-  }
-  for (const Kind& kind : kinds.all()) {
-    const bool served =
-        (segments[1] == kind.actions.group && contains(kind.actions.versions, segments[2])) ||
-        (segments[1] == kind.group && kind.serves(segments[2]));
-    if (kind.plural != segments[5] || !served || !contains(kind.actions.names, segments[7])) {
-      continue;
-    }
-    return ResourcePath{&kind, kind.versions.front(), segments[4], segments[6], segments[7]};
-  }
-  return std::nullopt;
-}
-
 void act(const WriteContext& context) {
   if (context.request.method != "PUT") {
     throw ApiError(405, "MethodNotAllowed", "actions are requested with PUT");
   }
-  const ResourcePath path = context.path;
+  ResourcePath path = context.path;
+  path.version = path.kind->versions.front();  // that of the actions is not the object's
   const Json options = read_options(context.request);
   Request request = context.request;
   // KubeVirt: the wish to only try it is in the body.
@@ -103,9 +79,7 @@ std::optional<Response> action_group_response(const Kinds& kinds,
                                               const std::vector<std::string>& segments) {
   if (segments.size() != 4 || segments[0] != "apis") return std::nullopt;
   for (const Kind& kind : kinds.all()) {
-    if (segments[1] != kind.actions.group || !contains(kind.actions.versions, segments[2])) {
-      continue;
-    }
+    if (!kind.actions.serve(segments[1], segments[2])) continue;
     Response response;
     if (segments[3] == "version") {
       response.body = version_document().dump();

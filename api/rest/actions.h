@@ -11,11 +11,6 @@
 
 namespace virtset::api {
 
-// The object and, as its subresource, the action that a path names: under the group of the actions,
-// or under the kind's own. Nothing if it names none.
-std::optional<ResourcePath> parse_action_path(const Kinds& kinds,
-                                              const std::vector<std::string>& segments);
-
 // Carries the action out and answers 202 when that is durable (KubeVirt). Throws ApiError for a
 // request that is wrong in itself.
 void act(const WriteContext& context);

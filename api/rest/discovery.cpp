@@ -45,11 +45,6 @@ std::vector<std::string> versions(const Kinds& kinds, const std::string& group) 
   return result;
 }
 
-bool has_actions(const Kind& kind, const std::string& group, const std::string& version) {
-  return !kind.actions.names.empty() && kind.actions.group == group &&
-         contains(kind.actions.versions, version);
-}
-
 // ---- aggregated: apidiscovery.k8s.io ----
 
 Json kind_reference(const std::string& group, const std::string& version, const std::string& kind) {
@@ -101,7 +96,7 @@ Json aggregated_group(const Kinds& kinds, const std::string& group) {
       if (kind.group == group && kind.serves(version)) {
         resources.push_back(aggregated_resource(kind, version));
       }
-      if (has_actions(kind, group, version)) {
+      if (kind.actions.serve(group, version)) {
         resources.push_back(aggregated_actions(kind));
       }
     }
@@ -155,7 +150,7 @@ Json api_group_list(const Kinds& kinds) {
 Json resource_list(const Kinds& kinds, const std::string& group, const std::string& version) {
   Json list = Json::array();
   for (const Kind& kind : kinds.all()) {
-    if (has_actions(kind, group, version)) {
+    if (kind.actions.serve(group, version)) {
       for (const std::string& action : kind.actions.names) {
         list.push_back({{"name", kind.plural + "/" + action},
                         {"singularName", ""},

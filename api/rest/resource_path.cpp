@@ -13,6 +13,25 @@ std::vector<std::string> split_path(std::string_view path) {
   return segments;
 }
 
+namespace {
+
+// Null if there is none there.
+const Kind* find_kind(const Kinds& kinds, const std::string& group, const std::string& version,
+                      const std::string& plural, const std::string& subresource) {
+  if (const Kind* kind = kinds.find_resource(group, plural)) {
+    return kind->serves(version) ? kind : nullptr;
+  }
+  for (const Kind& kind : kinds.all()) {
+    if (kind.plural == plural && kind.actions.serve(group, version) &&
+        kind.has_action(subresource)) {
+      return &kind;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 std::optional<ResourcePath> parse_resource_path(const Kinds& kinds,
                                                 const std::vector<std::string>& segments) {
   std::size_t at = 0;
@@ -36,10 +55,11 @@ std::optional<ResourcePath> parse_resource_path(const Kinds& kinds,
     path.ns = segments[at + 1];
     at += 2;
   }
-  path.kind = kinds.find_resource(group, next());
+  const std::string plural = next();
   path.name = next();
   path.subresource = next();
-  if (!path.kind || at < segments.size() || !path.kind->serves(path.version)) return std::nullopt;
+  path.kind = find_kind(kinds, group, path.version, plural, path.subresource);
+  if (!path.kind || at < segments.size()) return std::nullopt;
   if (path.ns && !path.kind->namespaced) return std::nullopt;
   // Without a namespace only the collection of all namespaces makes sense.
   if (!path.ns && path.kind->namespaced && !path.name.empty()) return std::nullopt;

@@ -11,13 +11,14 @@
 
 namespace virtset::api {
 
-// /apis/{group}/{version}[/namespaces/{ns}]/{plural}[/{name}[/{subresource}]], /api/v1/… alike.
+// /apis/{group}/{version}[/namespaces/{ns}]/{plural}[/{name}[/{subresource}]], /api/v1/… alike. An
+// action of the kind is found as a subresource both there and under the group of the actions.
 struct ResourcePath {
   const Kind* kind;
   std::string version;
   std::optional<std::string> ns;
   std::string name;         // empty: the collection
-  std::string subresource;  // "status", "scale", or empty
+  std::string subresource;  // "status", "scale", an action, or empty
 
   store::Key key() const { return {kind->group, kind->kind, ns.value_or(""), name}; }
 };

@@ -90,13 +90,13 @@ void RestApi::handle(const Request& request, const Respond& respond) {
     check_text(request);
     const std::vector<std::string> segments = split_path(request.path);
     if (handle_meta(request, segments, respond)) return;
-    if (const auto action = parse_action_path(kinds_, segments)) {
-      act({store_, scheduler_, *action, request, respond});
-      return;
-    }
     const auto path = parse_resource_path(kinds_, segments);
     if (!path) throw no_such_path();
-    handle_resource(*path, request, respond);
+    if (path->kind->has_action(path->subresource)) {
+      act({store_, scheduler_, *path, request, respond});
+    } else {
+      handle_resource(*path, request, respond);
+    }
   } catch (...) {
     respond(to_response(to_api_error(std::current_exception()), request));
   }

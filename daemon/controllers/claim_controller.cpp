@@ -71,7 +71,7 @@ void ClaimController::start() {
   if (strays.empty()) return;
   // A database that was made anew knows of no claim at all.
   if (options_.volumes_are_ours && !claims.empty()) {
-    remove_strays(strays);
+    for (const auto& [uid, whole] : strays) remove_volume(uid);
     return;
   }
   spdlog::error(
@@ -82,19 +82,9 @@ void ClaimController::start() {
                                 : "they may be of another installation");
 }
 
-void ClaimController::remove_strays(const std::map<std::string, bool>& strays) {
-  for (const auto& [uid, whole] : strays) {
-    parts_.jobs.submit(
-        Lane::disk, [&volumes = parts_.volumes, id = uid] { volumes.remove(id); },
-        [id = uid](Result<std::monostate>& result) {
-          try {
-            result.get();
-            spdlog::info("removed the disk of claim {}, which is no more", id);
-          } catch (const std::exception& error) {
-            spdlog::error("removing the disk of claim {}: {}", id, error.what());
-          }
-        });
-  }
+void ClaimController::remove_volume(const std::string& uid) {
+  parts_.jobs.clear_away("the disk of claim " + uid + ", which is no more",
+                         [&volumes = parts_.volumes, uid] { volumes.remove(uid); });
 }
 
 ClaimController::Runtime& ClaimController::runtime_of(const store::Object& object) {
@@ -137,15 +127,7 @@ void ClaimController::forget(const store::Object& object) {
   queue_.forget(object.key());
   if (removed) return;
   parts_.volumes.cancel(object.uid());
-  parts_.jobs.submit(
-      Lane::disk, [&volumes = parts_.volumes, id = object.uid()] { volumes.remove(id); },
-      [id = object.uid()](Result<std::monostate>& result) {
-        try {
-          result.get();
-        } catch (const std::exception& error) {
-          spdlog::error("removing the disk of claim {}: {}", id, error.what());
-        }
-      });
+  remove_volume(object.uid());
 }
 
 void ClaimController::reconcile(const store::Key& key) {

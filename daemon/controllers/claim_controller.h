@@ -1,7 +1,7 @@
 // Makes the disks of claims, fills them, enlarges and removes them. Loop thread only.
 //
-//   Pending  its disk is being made: status.provisioning and the condition Populated say how it
-//   goes Bound    its disk is there Lost     it was there, and is not any more
+// A claim is Pending while its disk is being made, and status.provisioning and the condition
+// Populated say how that goes; Bound when its disk is there; Lost when it is not there any more.
 //
 // What an earlier run of the daemon had begun is begun anew: Volumes finds what of it can be used,
 // and a disk that is whole is not made again.
@@ -82,7 +82,7 @@ class ClaimController final : public Controller {
     bool bad_image = false;
   };
 
-  void remove_strays(const std::map<std::string, bool>& strays);
+  void remove_volume(const std::string& uid);
   void reconcile(const store::Key& key);
   Runtime& runtime_of(const store::Object& object);
   Runtime* find(const store::Key& key, const std::string& uid);

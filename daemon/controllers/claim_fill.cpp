@@ -7,7 +7,7 @@
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
 #include "api/kinds/persistentvolumeclaim/rules.h"
-#include "daemon/controllers/abandoned.h"
+#include "daemon/back_off.h"
 #include "daemon/controllers/claim_controller.h"
 
 namespace virtset {
@@ -18,10 +18,6 @@ using store::Json;
 namespace {
 
 constexpr const char* component = "virtset";
-
-std::string annotation(const Json& claim, const char* name) {
-  return api::text(api::member(claim, "metadata", "annotations", name));
-}
 
 Lane lane_of(const VolumeContent& content) {
   if (std::holds_alternative<images::Blank>(content)) return Lane::disk;
@@ -62,28 +58,24 @@ void ClaimController::fill(Look& look) {
 }
 
 bool ClaimController::may_try_again(Look& look) {
-  const auto retry_at = api::parse_time(
-      api::text(api::member(provisioning_of(*look.document), "retryAfterTimestamp")));
-  if (!retry_at) return true;
-  const auto left = *retry_at - parts_.scheduler.now();
-  // A clock that was set back must not put it off for ever.
-  const auto longest = std::max(options_.longest_back_off, options_.longest_back_off_when_bad);
-  if (left <= std::chrono::seconds(0) || left > longest) return true;
-  queue_.add_after(look.key, std::chrono::ceil<WorkQueue::Duration>(left));
-  return false;
+  const auto left = wait_left(
+      api::member(provisioning_of(*look.document), "retryAfterTimestamp"), parts_.scheduler.now(),
+      std::max(options_.longest_back_off, options_.longest_back_off_when_bad));
+  if (left) queue_.add_after(look.key, *left);
+  return !left;
 }
 
 std::variant<VolumeContent, ClaimController::Trouble> ClaimController::content_of(
     const Look& look) {
   const Json& claim = *look.document;
-  if (const std::string source = annotation(claim, api::clone_annotation); !source.empty()) {
+  if (const std::string source = api::annotation(claim, api::clone_annotation); !source.empty()) {
     return copy_of(look, source);
   }
-  const std::string source = annotation(claim, api::source_annotation);
-  const std::string endpoint = annotation(claim, api::endpoint_annotation);
+  const std::string source = api::annotation(claim, api::source_annotation);
+  const std::string endpoint = api::annotation(claim, api::endpoint_annotation);
   if (source.empty() || source == "none") return images::Blank{};
   if (source == "http") {
-    return images::FromUrl{endpoint, annotation(claim, api::checksum_annotation)};
+    return images::FromUrl{endpoint, api::annotation(claim, api::checksum_annotation)};
   }
   if (source == "registry") {
     const std::string image = api::image_of_url(endpoint);
@@ -148,7 +140,7 @@ void ClaimController::submit(Look& look, VolumeContent content) {
                abandoned = runtime.abandoned, every = options_.progress_every,
                last = std::chrono::steady_clock::time_point()](double done) mutable {
     // Volumes did not know of it yet when it was cancelled.
-    if (*abandoned) throw Abandoned();
+    if (*abandoned) throw images::Cancelled("the object is being deleted");
     const auto now = std::chrono::steady_clock::now();
     if (now - last < every) return;
     last = now;
@@ -161,7 +153,7 @@ void ClaimController::submit(Look& look, VolumeContent content) {
       lane,
       [&volumes = parts_.volumes, uid = runtime.uid, bytes = api::claimed_bytes(spec),
        content = std::move(content), abandoned = runtime.abandoned, tell]() mutable {
-        if (*abandoned) throw Abandoned();
+        if (*abandoned) throw images::Cancelled("the object is being deleted");
         volumes.make(uid, bytes, content, std::ref(tell));
       },
       [this, key = look.key, uid = runtime.uid,
@@ -225,7 +217,6 @@ void ClaimController::filled(const store::Key& key, const std::string& uid, cons
           parts_.events.record(claim, EventType::normal, component, "ProvisioningSucceeded",
                                "Successfully provisioned volume pvc-" + uid);
         });
-  } catch (const Abandoned&) {
   } catch (const images::Cancelled&) {
   } catch (const images::DiskFailed& error) {
     failed(look,
@@ -283,9 +274,7 @@ void ClaimController::failed(Look& look, const Trouble& trouble) {
   const auto longest = trouble.disk_full   ? options_.longest_back_off_when_full
                        : trouble.bad_image ? options_.longest_back_off_when_bad
                                            : options_.longest_back_off;
-  auto delay = options_.first_back_off;
-  for (int i = 1; i < failures && delay < longest; ++i) delay *= 2;
-  delay = std::min(delay, longest);
+  const auto delay = back_off(failures, options_.first_back_off, longest);
   parts_.events.record(*look.object, EventType::warning, component, trouble.reason,
                        trouble.message);
   write(look.key, look.runtime.uid, [=](Json& document) {

@@ -26,15 +26,6 @@ bool is_copy(const Json& data_volume) {
   return api::member(data_volume, "spec", "source").contains("pvc");
 }
 
-Json reference_to(const store::Object& data_volume) {
-  return {{"apiVersion", "cdi.kubevirt.io/v1beta1"},
-          {"kind", api::data_volume_kind},
-          {"name", data_volume.key().name},
-          {"uid", data_volume.uid()},
-          {"controller", true},
-          {"blockOwnerDeletion", true}};
-}
-
 // What the claim is to be filled from: CDI's annotations.
 Json source_annotations(const std::string& ns, const Json& source) {
   if (const Json& http = api::member(source, "http"); http.is_object()) {
@@ -127,8 +118,7 @@ DataVolumeController::Claim DataVolumeController::whose(const Json& data_volume,
   if (api::text(api::member(owner, "uid")) == api::text(api::member(metadata, "uid"))) {
     return Claim::ours;
   }
-  const std::string made_for =
-      api::text(api::member(*document, "metadata", "annotations", api::populated_for_annotation));
+  const std::string made_for = api::annotation(*document, api::populated_for_annotation);
   const bool left_behind = owner.is_null() && made_for == api::text(api::member(metadata, "name"));
   return left_behind ? Claim::adoptable : Claim::foreign;
 }
@@ -140,7 +130,7 @@ void DataVolumeController::create_claim(const store::Key& key, const store::Obje
   Json claim{{"metadata",
               {{"name", key.name},
                {"annotations", std::move(annotations)},
-               {"ownerReferences", Json::array({reference_to(data_volume)})}}},
+               {"ownerReferences", Json::array({api::controller_reference(*document)})}}},
              {"spec", api::claim_part(api::member(*document, "spec"))}};
   if (const Json& labels = api::member(*document, "metadata", "labels"); labels.is_object()) {
     claim["metadata"]["labels"] = labels;
@@ -168,7 +158,7 @@ void DataVolumeController::create_claim(const store::Key& key, const store::Obje
 void DataVolumeController::adopt_claim(const store::Key& key, const store::Object& data_volume) {
   store_.write(
       claim_of(key),
-      [this, reference = reference_to(data_volume),
+      [this, reference = api::controller_reference(*data_volume.document()),
        of = data_volume.document()](const store::Object* current) {
         if (!current || whose(*of, current) != Claim::adoptable) return Store::Mutation::nothing();
         Json document = *current->document();

@@ -16,20 +16,6 @@ const Json& owner_references(const Json& object) {
   return api::member(object, "metadata", "ownerReferences");
 }
 
-// The object without its references to these owners.
-Json without_owners(Json document, const std::set<std::string>& uids) {
-  Json kept = Json::array();
-  for (const Json& reference : owner_references(document)) {
-    if (!uids.contains(api::text(api::member(reference, "uid")))) kept.push_back(reference);
-  }
-  if (kept.empty()) {
-    document["metadata"].erase("ownerReferences");
-  } else {
-    document["metadata"]["ownerReferences"] = std::move(kept);
-  }
-  return document;
-}
-
 }  // namespace
 
 GarbageCollector::GarbageCollector(Store& store, api::Scheduler& scheduler, const api::Kinds& kinds)
@@ -177,7 +163,11 @@ Mutation GarbageCollector::next_step(const store::Object& object) const {
     }
   }
   if (lost.empty()) return deleting ? finish_deletion(object) : Mutation::nothing();
-  if (kept) return api::put_or_finish(without_owners(*document, lost));
+  if (kept) {
+    Json freed = *document;
+    api::remove_owners(freed, lost);
+    return api::put_or_finish(std::move(freed));
+  }
   const bool foreground = waited_for && dependents_.contains(object.uid());
   return api::begin_deletion(
       *document, foreground ? std::optional(api::Propagation::foreground) : std::nullopt,

@@ -120,8 +120,7 @@ void InstanceController::keeper_gone(const store::Key& keeper) {
 }
 
 std::string InstanceController::kept_state(const Look& look, const char* annotation) const {
-  const std::string uid =
-      api::text(api::member(look.document(), "metadata", "annotations", annotation));
+  const std::string uid = api::annotation(look.document(), annotation);
   if (uid.empty()) return "";
   const auto saved =
       parts_.store.get({api::virtset_group, api::saved_machine_kind, look.key.ns, look.key.name});
@@ -138,17 +137,7 @@ void InstanceController::hold_claims(const store::Object& saved) {
       parts_.store.get({api::kubevirt_group, api::instance_kind, key.ns, key.name})) {
     return;
   }
-  std::vector<ClaimUsers::Wanted> claims;
-  for (const Json& name : api::member(*document, "spec", "claims")) {
-    ClaimUsers::Wanted wanted{{api::core_group, api::claim_kind, key.ns, api::text(name)}};
-    const auto claim = parts_.store.get(wanted.claim);
-    if (!claim) continue;
-    const auto sharing = api::sharing_of(api::member(*claim->document(), "spec"));
-    if (sharing == api::Sharing::readers) wanted.use = ClaimUsers::Use::read;
-    if (sharing == api::Sharing::writers) wanted.use = ClaimUsers::Use::share;
-    claims.push_back(std::move(wanted));
-  }
-  parts_.claims.restore(key, claims);
+  parts_.claims.restore(key, planner_.claims_of_saved(saved));
 }
 
 void InstanceController::saved_changed(const store::Object& saved, bool gone) {

@@ -6,7 +6,7 @@
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
 #include "api/kinds/savedvirtualmachine/saved.h"
-#include "daemon/controllers/abandoned.h"
+#include "daemon/back_off.h"
 #include "daemon/controllers/instance_controller.h"
 #include "images/registry.h"
 
@@ -92,15 +92,13 @@ bool InstanceController::may_leave_pending(Look& look) {
 }
 
 bool InstanceController::may_try_again(Look& look) {
-  const auto retry_at =
-      api::parse_time(api::text(api::member(look.status(), "startFailure", "retryAfterTimestamp")));
+  const Json& failure = api::member(look.status(), "startFailure");
   // An image has its own back-off, in the puller.
-  if (!retry_at || api::member(look.status(), "startFailure").contains("image")) return true;
-  const auto left = *retry_at - parts_.scheduler.now();
-  // A clock that was set back must not put it off for ever.
-  if (left <= std::chrono::seconds(0) || left > options_.longest_back_off) return true;
-  queue_.add_after(look.key, std::chrono::ceil<WorkQueue::Duration>(left));
-  return false;
+  if (failure.contains("image")) return true;
+  const auto left = wait_left(api::member(failure, "retryAfterTimestamp"), parts_.scheduler.now(),
+                              options_.longest_back_off);
+  if (left) queue_.add_after(look.key, *left);
+  return !left;
 }
 
 // The promise that a set never has more active domains than replicas is kept here.
@@ -283,7 +281,7 @@ void InstanceController::order_start(Look& look, const api::InstanceSpec& spec) 
       [&hypervisor = parts_.hypervisor, &images = parts_.images, network = parts_.network.name(),
        domain = hypervisor::Domain(domain), reservations, restores = !restore_key(look).empty(),
        abandoned = look.runtime.abandoned]() mutable {
-        if (*abandoned) throw Abandoned();
+        if (*abandoned) throw images::Cancelled("the object is being deleted");
         for (const auto& reservation : reservations) hypervisor.reserve(network, reservation);
         if (restores) {
           // A memory is used once: not for a hypervisor that is not there.
@@ -313,7 +311,7 @@ void InstanceController::start_finished(const store::Key& key, const std::string
     runtime.start_ordered = true;
     runtime.believe_from = parts_.domains.generation();
     record(look, EventType::normal, "Created", "VirtualMachineInstance defined.");
-  } catch (const Abandoned&) {
+  } catch (const images::Cancelled&) {
     parts_.domains.expect_no_more(runtime.uuid);
     runtime.start_abandoned = true;
   } catch (const hypervisor::Unavailable& error) {

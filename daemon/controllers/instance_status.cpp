@@ -3,6 +3,7 @@
 #include "api/kinds/conditions.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/lifecycle.h"
+#include "daemon/back_off.h"
 #include "daemon/controllers/instance_controller.h"
 #include "store/errors.h"
 
@@ -96,9 +97,7 @@ void InstanceController::report_failure(Look& look, const std::string& reason,
   const int failures = static_cast<int>(api::integer(
                            api::member(status, "startFailure", "consecutiveFailCount"), 0)) +
                        1;
-  auto delay = options_.first_back_off;
-  for (int i = 1; i < failures && delay < options_.longest_back_off; ++i) delay *= 2;
-  delay = std::min(delay, options_.longest_back_off);
+  const auto delay = back_off(failures, options_.first_back_off, options_.longest_back_off);
   status["startFailure"] = {{"consecutiveFailCount", failures},
                             {"retryAfterTimestamp", api::format_time(now + delay)},
                             {"message", message}};

@@ -3,7 +3,6 @@
 #include "api/kinds/conditions.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/kind.h"
-#include "daemon/controllers/abandoned.h"
 #include "daemon/controllers/instance_controller.h"
 
 namespace virtset {
@@ -130,7 +129,7 @@ bool InstanceController::make_disks(Look& look, const api::InstanceSpec& spec) {
       Lane::disk,
       [&images = parts_.images, uid = look.runtime.uid, plan = std::move(plan), restore,
        abandoned = look.runtime.abandoned] {
-        if (*abandoned) throw Abandoned();
+        if (*abandoned) throw images::Cancelled("the object is being deleted");
         auto kept = restore.empty() ? std::nullopt : images.take_back(restore, uid);
         std::map<std::string, images::MadeDisk> disks;
         if (kept && has_all(*kept, plan.disks)) {
@@ -166,7 +165,7 @@ void InstanceController::disks_made(const store::Key& key, const std::string& ui
   Look look{key, object, runtime, nullptr};
   try {
     std::rethrow_exception(result.error);
-  } catch (const Abandoned&) {
+  } catch (const images::Cancelled&) {
   } catch (const images::NotPresent&) {
     // Collected between the look-up and the link: it is got again.
   } catch (const images::DiskFailed& error) {

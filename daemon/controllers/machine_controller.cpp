@@ -7,6 +7,7 @@
 #include "api/kinds/lifecycle.h"
 #include "api/kinds/virtualmachine/rules.h"
 #include "api/kinds/virtualmachineinstance/status.h"
+#include "daemon/back_off.h"
 
 namespace virtset {
 
@@ -108,15 +109,7 @@ void MachineController::tear_down(Look& look) {
     return;
   }
   if (!api::has_finalizer(*look.document, api::machine_finalizer)) return;
-  write(
-      look, look.key,
-      [uid = look.object->uid()](const store::Object* current) {
-        if (!current || current->uid() != uid) return Store::Mutation::nothing();
-        Json document = *current->document();
-        api::remove_finalizer(document, api::machine_finalizer);
-        return api::put_or_finish(std::move(document));
-      },
-      nullptr);
+  write(look, look.key, api::release(look.object->uid(), api::machine_finalizer), nullptr);
 }
 
 // False if it is being adopted.
@@ -230,13 +223,10 @@ MachineController::Step MachineController::next_step(Look& look, const Json& sta
 // Whether back-off is over. KubeVirt: it is not for Once.
 bool MachineController::may_start(Look& look, const Json& status) {
   if (!restarts_by_itself(look.strategy())) return true;
-  const auto retry_at =
-      api::parse_time(api::text(api::member(status, "startFailure", "retryAfterTimestamp")));
-  const auto left = retry_at.value_or(api::Time()) - scheduler_.now();
-  // A clock that was set back must not put it off for ever.
-  if (left <= std::chrono::seconds(0) || left > 2 * options_.longest_back_off) return true;
-  queue_.add_after(look.key, std::chrono::ceil<WorkQueue::Duration>(left));
-  return false;
+  const auto left = wait_left(api::member(status, "startFailure", "retryAfterTimestamp"),
+                              scheduler_.now(), 2 * options_.longest_back_off);
+  if (left) queue_.add_after(look.key, *left);
+  return !left;
 }
 
 }  // namespace virtset

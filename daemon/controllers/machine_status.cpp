@@ -109,8 +109,7 @@ void MachineController::report(const Look& look, Step step, Json status) {
     api::remove_condition(status, "Failure");
   }
   if (look.is_live() &&
-      api::text(api::member(*look.run, "metadata", "annotations", api::template_annotation)) !=
-          api::template_hash(look.spec())) {
+      api::annotation(*look.run, api::template_annotation) != api::template_hash(look.spec())) {
     api::set_condition(status,
                        {"RestartRequired", true, "RestartRequired",
                         "a non-live-updatable field was changed in the template spec"},
@@ -124,8 +123,7 @@ void MachineController::report(const Look& look, Step step, Json status) {
   const Json& metadata = (*look.document)["metadata"];
   status["desiredGeneration"] = api::integer(api::member(metadata, "generation"), 0);
   if (look.instance) {
-    const std::string generation =
-        api::text(api::member(*look.run, "metadata", "annotations", "kubevirt.io/vm-generation"));
+    const std::string generation = api::annotation(*look.run, "kubevirt.io/vm-generation");
     status["observedGeneration"] = std::atoll(generation.c_str());
   }
   status["printableStatus"] = printable_status(look, step, status);

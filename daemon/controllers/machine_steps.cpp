@@ -20,18 +20,8 @@ namespace {
 
 const std::string create_error = "Error creating virtual machine instance: ";
 
-Json reference_to(const store::Object& machine) {
-  return {
-      {"apiVersion", "kubevirt.io/v1"}, {"kind", api::machine_kind}, {"name", machine.key().name},
-      {"uid", machine.uid()},           {"controller", true},        {"blockOwnerDeletion", true}};
-}
-
 // An object that is not there becomes one.
 Json object_or_empty(const Json& json) { return json.is_object() ? json : Json::object(); }
-
-std::string annotation(const Json& document, const char* name) {
-  return api::text(api::member(document, "metadata", "annotations", name));
-}
 
 // Whether it is there and not on its way out, so that it may have new dependents.
 bool may_own(const Store& store, const store::Key& key, const std::string& uid) {
@@ -84,7 +74,7 @@ void MachineController::create_instance(Look& look, const Json& status) {
   Json annotations = object_or_empty(api::member(metadata, "annotations"));
   annotations["kubevirt.io/vm-generation"] =
       std::to_string(api::integer(api::member(*look.document, "metadata", "generation"), 0));
-  if (const std::string state = annotation(*look.document, api::restore_annotation);
+  if (const std::string state = api::annotation(*look.document, api::restore_annotation);
       !state.empty()) {
     annotations[api::restore_annotation] = state;
   }
@@ -93,7 +83,7 @@ void MachineController::create_instance(Look& look, const Json& status) {
                  {{"name", look.key.name},
                   {"labels", std::move(labels)},
                   {"annotations", std::move(annotations)},
-                  {"ownerReferences", Json::array({reference_to(*look.object)})}}},
+                  {"ownerReferences", Json::array({api::controller_reference(*look.document)})}}},
                 {"spec", api::member(machine_template, "spec")}};
   const store::Key key{api::kubevirt_group, api::instance_kind, look.key.ns, look.key.name};
   try {
@@ -132,7 +122,7 @@ void MachineController::store_new(const Look& look, const store::Key& key, Json 
 void MachineController::remove_instance(Look& look, std::optional<std::int64_t> grace_period) {
   // Whoever deletes the machine may want its memory.
   const std::string save_as =
-      api::is_deleting(*look.document) ? annotation(*look.document, api::save_annotation) : "";
+      api::is_deleting(*look.document) ? api::annotation(*look.document, api::save_annotation) : "";
   write(
       look, look.instance->key(),
       [uid = look.instance->uid(), owner = look.object->uid(), grace_period, save_as,
@@ -157,7 +147,7 @@ void MachineController::remove_instance(Look& look, std::optional<std::int64_t> 
 void MachineController::adopt(Look& look, const store::Key& key, const std::string& uid) {
   write(
       look, key,
-      [this, uid, owner = reference_to(*look.object),
+      [this, uid, owner = api::controller_reference(*look.document),
        machine = look.key](const store::Object* current) {
         if (!current || current->uid() != uid || !may_own(store_, machine, owner["uid"])) {
           return Store::Mutation::nothing();
@@ -208,7 +198,7 @@ void MachineController::create_disk(Look& look, const Json& disk) {
   Json metadata{{"name", disk["metadata"]["name"]},
                 {"labels", object_or_empty(api::member(disk, "metadata", "labels"))},
                 {"annotations", object_or_empty(api::member(disk, "metadata", "annotations"))},
-                {"ownerReferences", Json::array({reference_to(*look.object)})}};
+                {"ownerReferences", Json::array({api::controller_reference(*look.document)})}};
   // KubeVirt: by which it finds them again.
   metadata["labels"]["kubevirt.io/created-by"] = look.object->uid();
   const store::Key key{api::cdi_group, api::data_volume_kind, look.key.ns,

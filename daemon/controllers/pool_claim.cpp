@@ -14,24 +14,24 @@ using store::Store;
 // there: then the pool is looked at again.
 bool PoolController::take_hold(Look& look) {
   if (api::has_finalizer(*look.document, api::pool_finalizer)) return true;
-  order(look, look.key, {"FailedUpdate", "error adding the finalizer: ", "", "", "", ""},
-        [uid = look.state.uid](const store::Object* current) {
-          if (!current || current->uid() != uid || api::is_deleting(*current->document()) ||
-              api::has_finalizer(*current->document(), api::pool_finalizer)) {
-            return Store::Mutation::nothing();
-          }
-          Json document = *current->document();
-          document["metadata"]["finalizers"].push_back(api::pool_finalizer);
-          return Store::Mutation::put(std::move(document));
-        });
-  if (look.state.in_flight == 0) round_ended(look.key, look.state);
+  look.order(look.key, {"FailedUpdate", "error adding the finalizer: "},
+             [uid = look.state.uid](const store::Object* current) {
+               if (!current || current->uid() != uid || api::is_deleting(*current->document()) ||
+                   api::has_finalizer(*current->document(), api::pool_finalizer)) {
+                 return Store::Mutation::nothing();
+               }
+               Json document = *current->document();
+               document["metadata"]["finalizers"].push_back(api::pool_finalizer);
+               return Store::Mutation::put(std::move(document));
+             });
+  look.pass().end_if_idle();
   return false;
 }
 
 // Lets go of machines that the selector does not find any more. KubeVirt: wipes all owner
 // references; the machine runs on alone.
 void PoolController::claim(Look& look) {
-  if (scheduler_.steady_now() < look.state.hold_until) return;
+  if (look.pass().is_held()) return;
   // One that is to go stays in it until it has gone: the write may fail.
   std::erase_if(look.members.unchecked, [&](const store::Key& key) {
     const auto machine = store_.get(key);
@@ -40,19 +40,18 @@ void PoolController::claim(Look& look) {
   });
   for (const store::Key& key : look.members.unchecked) {
     const auto machine = store_.get(key);
-    order(look, key,
-          {"FailedUpdate", "error releasing: ", "SuccessfulRelease",
-           "Released VM " + key.ns + "/" + key.name +
-               ": its labels do not match the selector any more. It runs on alone.",
-           "", ""},
-          [this, uid = machine->uid(), owner = look.state.uid](const store::Object* current) {
-            if (!current || current->uid() != uid) return Store::Mutation::nothing();
-            Json document = *current->document();
-            if (api::controller_uid(document) != owner) return Store::Mutation::nothing();
-            document["metadata"].erase("ownerReferences");
-            api::remove_finalizer(document, api::pool_finalizer);
-            return api::put_or_finish(std::move(document));
-          });
+    look.order(key,
+               {"FailedUpdate", "error releasing: ", "SuccessfulRelease",
+                "Released VM " + key.ns + "/" + key.name +
+                    ": its labels do not match the selector any more. It runs on alone."},
+               [this, uid = machine->uid(), owner = look.state.uid](const store::Object* current) {
+                 if (!current || current->uid() != uid) return Store::Mutation::nothing();
+                 Json document = *current->document();
+                 if (api::controller_uid(document) != owner) return Store::Mutation::nothing();
+                 document["metadata"].erase("ownerReferences");
+                 api::remove_finalizer(document, api::pool_finalizer);
+                 return api::put_or_finish(std::move(document));
+               });
   }
 }
 
@@ -63,15 +62,8 @@ void PoolController::release_deleted(Look& look) {
   for (const store::Key& key : look.members.deleting) {
     const PoolMember& member = look.members.all.at(key);
     if (!member.finalizer || preserve_state(look, member)) continue;
-    order(look, key, {"FailedScaleIn", "error removing the finalizer: ", "", "", "", ""},
-          [uid = member.uid](const store::Object* current) {
-            if (!current || current->uid() != uid || !api::is_deleting(*current->document())) {
-              return Store::Mutation::nothing();
-            }
-            Json document = *current->document();
-            api::remove_finalizer(document, api::pool_finalizer);
-            return api::put_or_finish(std::move(document));
-          });
+    look.order(key, {"FailedScaleIn", "error removing the finalizer: "},
+               api::release(member.uid, api::pool_finalizer));
   }
 }
 
@@ -81,37 +73,26 @@ void PoolController::finish_deletion(Look& look) {
   release_deleted(look);
   for (const auto& [key, member] : look.members.all) {
     if (!member.finalizer || member.deleting) continue;
-    order(look, key, {"FailedUpdate", "error removing the finalizer: ", "", "", "", ""},
-          [uid = member.uid](const store::Object* current) {
-            if (!current || current->uid() != uid) return Store::Mutation::nothing();
-            Json document = *current->document();
-            api::remove_finalizer(document, api::pool_finalizer);
-            return api::put_or_finish(std::move(document));
-          });
+    look.order(key, {"FailedUpdate", "error removing the finalizer: "},
+               api::release(member.uid, api::pool_finalizer));
   }
   if (const auto* revisions = revisions_.of(look.state.uid)) {
     for (const auto& [number, revision] : *revisions) {
-      order(look, revision.key, {"FailedRevisionPruning", "", "", "", "", ""},
-            [uid = revision.uid](const store::Object* current) {
-              return current && current->uid() == uid ? Store::Mutation::remove()
-                                                      : Store::Mutation::nothing();
-            });
+      look.order(revision.key, {"FailedRevisionPruning"},
+                 [uid = revision.uid](const store::Object* current) {
+                   return current && current->uid() == uid ? Store::Mutation::remove()
+                                                           : Store::Mutation::nothing();
+                 });
     }
   }
-  if (look.state.in_flight > 0) return;
-  if (look.state.round) {
-    round_ended(look.key, look.state);
+  if (look.pass().is_under_way()) return;
+  if (look.pass().has_failed()) {
+    look.pass().end_if_idle();
     return;
   }
   if (!api::has_finalizer(*look.document, api::pool_finalizer)) return;
-  order(look, look.key, {"FailedUpdate", "", "", "", "", ""},
-        [uid = look.state.uid](const store::Object* current) {
-          if (!current || current->uid() != uid) return Store::Mutation::nothing();
-          Json document = *current->document();
-          api::remove_finalizer(document, api::pool_finalizer);
-          return api::put_or_finish(std::move(document));
-        });
-  if (look.state.in_flight == 0) round_ended(look.key, look.state);
+  look.order(look.key, {"FailedUpdate"}, api::release(look.state.uid, api::pool_finalizer));
+  look.pass().end_if_idle();
 }
 
 // A machine that has left its pool must not wait for it when it is deleted; a revision must not

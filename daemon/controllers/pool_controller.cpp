@@ -8,7 +8,6 @@
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
 #include "api/kinds/virtualmachinepool/rules.h"
-#include "store/errors.h"
 
 namespace virtset {
 
@@ -49,9 +48,6 @@ PoolController::PoolController(Store& store, api::Scheduler& scheduler, EventRec
       }) {}
 
 void PoolController::start() {
-  for (const auto& revision : store_.list(api::apps_group, api::controller_revision_kind)) {
-    revisions_.update(*revision);
-  }
   for (const auto& pool : store_.list(api::pool_group, api::pool_kind)) {
     state_of(*pool);
     queue_.add(pool->key());
@@ -63,8 +59,9 @@ void PoolController::start() {
     saved_changed(*saved, false);
   }
   for (const auto& revision : store_.list(api::apps_group, api::controller_revision_kind)) {
+    const std::string pool = revisions_.update(*revision);
     // Its pool may have gone before it.
-    if (!revisions_.update(*revision).empty()) queue_.add(revision->key());
+    if (!pool.empty() && !pools_.contains(pool)) queue_.add(revision->key());
   }
 }
 
@@ -159,6 +156,7 @@ PoolController::State& PoolController::state_of(const store::Object& pool) {
     pools_.erase(state.uid);
     state = State{};
     state.uid = pool.uid();
+    state.pass = Pass::over({store_, scheduler_, events_, queue_, component}, pool.key());
     pools_[pool.uid()] = pool.key();
   }
   return state;
@@ -194,7 +192,7 @@ void PoolController::reconcile(const store::Key& key) {
   if (!object) return;
   State& state = state_of(*object);
   // Never on stale counts: what was ordered must be seen first.
-  if (state.in_flight > 0 || state.writing) return;
+  if (state.pass->is_under_way() || state.writing) return;
   const auto document = object->document();
   PoolMembers none;
   PoolMembers* members = index_.members(state.uid);
@@ -207,96 +205,30 @@ void PoolController::reconcile(const store::Key& key) {
             status.is_object() ? status : Json::object()};
   if (api::is_deleting(*document)) {
     finish_deletion(look);
-    if (state.in_flight == 0) report(look);
+    if (!look.pass().is_under_way()) report(look);
     return;
   }
   if (!take_in_selector(look) || !take_hold(look)) return;
   claim(look);
   release_deleted(look);
-  if (state.in_flight > 0) return;
-  if (state.round) round_ended(key, state);
+  if (look.pass().is_under_way()) return;
+  if (look.pass().has_failed()) look.pass().end_if_idle();
   act(look);
   report(look);
 }
 
 // One kind of change at a time: each next one sees what the one before has done.
 void PoolController::act(Look& look) {
-  State& state = look.state;
-  const bool held =
-      scheduler_.steady_now() < state.hold_until && look.generation() == state.held_generation;
-  if (held) {
-    queue_.add_after(look.key, std::chrono::ceil<WorkQueue::Duration>(state.hold_until -
-                                                                      scheduler_.steady_now()));
-  }
-  if (look.paused() || held) return;
-  state.held_generation = look.generation();
+  Pass& pass = look.pass();
+  if (look.paused() || !pass.begin(look.generation())) return;
   go_back(look);
-  if (state.in_flight == 0 && !state.round) heal(look);
-  if (state.in_flight == 0 && !state.round && scale(look)) {
+  if (pass.may_go_on()) heal(look);
+  if (pass.may_go_on() && scale(look)) {
     forget_unused(look);
     update(look);
-    if (state.in_flight == 0 && !state.round) prune(look);
+    if (pass.may_go_on()) prune(look);
   }
-  if (state.in_flight == 0) round_ended(look.key, state);
-}
-
-// Orders one of the writes of a pass.
-void PoolController::order(Look& look, const store::Key& key, Order what_for,
-                           Store::Mutate mutate) {
-  try {
-    store_.write(
-        key, std::move(mutate),
-        [this, pool = look.object, uid = look.state.uid, what_for](const Store::Outcome& outcome) {
-          std::optional<Failure> failure;
-          if (outcome.error) {
-            const std::string message = what(outcome.error);
-            failure = Failure{what_for.failure, what_for.during + message};
-            const auto state = states_.find(pool->key());
-            // KubeVirt: one event a pass.
-            const bool first = state != states_.end() && !state->second.round;
-            if (first && !what_for.failed_reason.empty()) {
-              events_.record(*pool, EventType::warning, component, what_for.failed_reason,
-                             what_for.failed_message + message);
-            }
-          } else if (outcome.changed && !what_for.done_reason.empty()) {
-            events_.record(*pool, EventType::normal, component, what_for.done_reason,
-                           what_for.done_message);
-          }
-          write_done(pool->key(), uid, std::move(failure));
-        });
-    ++look.state.in_flight;
-  } catch (const std::exception& error) {
-    fail(look, what_for, error.what());
-  }
-}
-
-// A step of a pass that did not even become a write.
-void PoolController::fail(Look& look, const Order& what_for, const std::string& message) {
-  if (look.state.round) return;
-  look.state.round = Failure{what_for.failure, what_for.during + message};
-  if (what_for.failed_reason.empty()) return;
-  events_.record(*look.object, EventType::warning, component, what_for.failed_reason,
-                 what_for.failed_message + message);
-}
-
-void PoolController::write_done(const store::Key& key, const std::string& uid,
-                                std::optional<Failure> failure) {
-  const auto it = states_.find(key);
-  if (it == states_.end() || it->second.uid != uid) return;
-  State& state = it->second;
-  if (failure && !state.round) state.round = std::move(failure);
-  if (--state.in_flight > 0) return;
-  round_ended(key, state);
-  queue_.add(key);
-}
-
-void PoolController::round_ended(const store::Key& key, State& state) {
-  state.failure = std::exchange(state.round, std::nullopt);
-  if (state.failure) {
-    state.hold_until = scheduler_.steady_now() + queue_.retry(key);
-  } else {
-    queue_.forget(key);
-  }
+  pass.end_if_idle();
 }
 
 // The gate before anything is changed or destroyed: still this machine, still this pool's, and the

@@ -15,6 +15,7 @@
 #include "api/kinds/label_selector.h"
 #include "api/kinds/lifecycle.h"
 #include "daemon/controller.h"
+#include "daemon/controllers/pass.h"
 #include "daemon/controllers/pool_index.h"
 #include "daemon/controllers/pool_revisions.h"
 #include "daemon/controllers/pool_selection.h"
@@ -46,23 +47,14 @@ class PoolController final : public Controller {
   // KubeVirt: the source of its events.
   static constexpr const char* component = "virtualmachinepool-controller";
 
-  struct Failure {
-    std::string reason;
-    std::string message;
-  };
   // What is known of a pool beyond what is stored.
   struct State {
     std::string uid;
     store::Json selector_source;  // null: it has none that can be used
     api::LabelSelector selector;
-    bool complained = false;         // about a selector that can never match
-    std::size_t in_flight = 0;       // writes of a pass that are not done
-    bool writing = false;            // its status; asks for another look when it is done
-    std::optional<Failure> round;    // the first error of the pass that is under way
-    std::optional<Failure> failure;  // of the last pass that is done
-    // After a failure nothing is done before this time, unless the pool is changed.
-    api::Scheduler::SteadyTime hold_until{};
-    std::int64_t held_generation = 0;
+    bool complained = false;  // about a selector that can never match
+    bool writing = false;     // its status; asks for another look when it is done
+    std::shared_ptr<Pass> pass;
     // Revisions compared with the template of this generation.
     std::map<std::string, Sameness> compared;
     std::int64_t compared_generation = 0;
@@ -77,6 +69,13 @@ class PoolController final : public Controller {
     std::size_t to_move = 0;  // of the pool's regular machines: those that a surge would help
     bool complete() const { return pending == 0 && moving == 0; }
   };
+  // What a roll-out has before it.
+  struct Plan {
+    PoolMemberList free;   // nothing becomes unavailable by their update
+    PoolMemberList gated;  // are restarted, or deleted, for it
+    std::set<store::Key> guest_is_left;
+    Progress progress;
+  };
   // One look at a pool.
   struct Look {
     const store::Key& key;
@@ -84,21 +83,22 @@ class PoolController final : public Controller {
     std::shared_ptr<const store::Json> document;
     State& state;
     PoolMembers& members;
-    store::Json status;  // as it is to be
+    store::Json status;        // as it is to be
+    std::optional<Plan> plan;  // made when it is needed
 
+    Pass& pass() const { return *state.pass; }
+    void order(const store::Key& to, Order what, store::Store::Mutate mutate) {
+      pass().order(object, to, std::move(what), std::move(mutate));
+    }
+    void fail(const Order& what, const std::string& message) {
+      pass().fail(*object, what, message);
+    }
     const store::Json& spec() const { return (*document)["spec"]; }
     const store::Json& annotation(const char* name) const;
     std::int64_t generation() const;
     std::int64_t wanted() const;
     bool paused() const;
     bool is_proactive() const;  // in its updates
-  };
-  // What a write of a pass is about, for events and conditions.
-  struct Order {
-    const char* failure;  // reason of the condition
-    const char* during;   // of its message
-    std::string done_reason, done_message;
-    std::string failed_reason, failed_message;
   };
 
   // pool_controller.cpp
@@ -110,10 +110,6 @@ class PoolController final : public Controller {
   void saved_changed(const store::Object& saved, bool gone);
   void look_at_owners(const std::set<std::string>& uids);
   void forget(const store::Object& pool);
-  void order(Look& look, const store::Key& key, Order what, store::Store::Mutate mutate);
-  void fail(Look& look, const Order& what, const std::string& message);
-  void write_done(const store::Key& key, const std::string& uid, std::optional<Failure> failure);
-  void round_ended(const store::Key& key, State& state);
   store::Store::Mutate gated(const Look& look, const PoolMember& member,
                              store::Store::Mutate mutate) const;
   bool may_act(const store::Key& key, const std::string& uid, std::int64_t generation) const;
@@ -144,7 +140,6 @@ class PoolController final : public Controller {
   void delete_machine(Look& look, const PoolMember& member, const std::string& preservation,
                       std::optional<api::Propagation> policy, const char* failure,
                       const char* during);
-  static store::Json owner_reference(const Look& look);
 
   // pool_history.cpp: revisions of the template.
   std::string target_revision(const Look& look) const;
@@ -154,13 +149,8 @@ class PoolController final : public Controller {
   void go_back(Look& look);
 
   // pool_update.cpp: rolling the template out.
-  struct Plan {
-    PoolMemberList free;   // nothing becomes unavailable by their update
-    PoolMemberList gated;  // are restarted, or deleted, for it
-    std::set<store::Key> guest_is_left;
-    Progress progress;
-  };
-  Plan plan(Look& look);
+  Plan& plan(Look& look);
+  Plan make_plan(Look& look);
   void update(Look& look);
   void update_gated(Look& look, Plan& plan);
   void update_machine(Look& look, const PoolMember& member);

@@ -3,6 +3,7 @@
 #include "api/kinds/duration.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/virtualmachinepool/rules.h"
+#include "daemon/back_off.h"
 #include "daemon/controllers/pool_controller.h"
 
 namespace virtset {
@@ -47,9 +48,9 @@ void PoolController::heal(Look& look) {
     auto due = heal_time(look, member);
     if (!due) continue;
     if (const Json* entry = entry_of(look.status, key.name)) {
-      const auto retry = api::parse_time(api::text(api::member(*entry, "retryAfterTimestamp")));
-      // A clock that was set back must not stop healing for ever.
-      if (retry && *retry < now + 2 * options_.longest_heal_back_off) due = std::max(*due, *retry);
+      const auto left = wait_left(api::member(*entry, "retryAfterTimestamp"), now,
+                                  2 * options_.longest_heal_back_off);
+      if (left) due = std::max(*due, now + *left);
     }
     if (*due > now) {
       queue_.add_after(look.key, std::chrono::ceil<WorkQueue::Duration>(*due - now) +
@@ -101,9 +102,7 @@ void PoolController::note_healed(Look& look, const std::string& name) const {
     entry = &look.status["healing"].back();
   }
   const auto count = api::integer(api::member(*entry, "count"), 0) + 1;
-  auto delay = options_.first_heal_back_off;
-  for (auto i = count; i > 1 && delay < options_.longest_heal_back_off; --i) delay *= 2;
-  delay = std::min(delay, options_.longest_heal_back_off);
+  const auto delay = back_off(count, options_.first_heal_back_off, options_.longest_heal_back_off);
   (*entry)["count"] = count;
   (*entry)["retryAfterTimestamp"] = api::format_time(scheduler_.now() + delay);
 }

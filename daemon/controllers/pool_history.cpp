@@ -23,26 +23,26 @@ bool PoolController::ensure_revision(Look& look, const Order& what) {
   Json revision{{"metadata",
                  {{"name", name},
                   {"labels", {{pool_uid_label, look.state.uid}}},
-                  {"ownerReferences", Json::array({owner_reference(look)})}}},
+                  {"ownerReferences", Json::array({api::controller_reference(*look.document)})}}},
                 {"revision", look.generation()},
                 {"data", look.spec()}};
   try {
     Json object = api::admit_new(kind, std::move(revision), {key.ns, nullptr},
                                  api::FieldValidation::ignore, scheduler_.now())
                       .object;
-    order(look, key, what,
-          [this, object = std::move(object), pool = look.key, uid = look.state.uid,
-           generation = look.generation()](const store::Object* current) mutable {
-            // Of an earlier pool of this name; it is on its way out.
-            if (current) {
-              throw std::runtime_error("the ControllerRevision " + current->key().name +
-                                       " of another pool is still there");
-            }
-            if (!may_act(pool, uid, generation)) return Store::Mutation::nothing();
-            return Store::Mutation::put(std::move(object));
-          });
+    look.order(key, what,
+               [this, object = std::move(object), pool = look.key, uid = look.state.uid,
+                generation = look.generation()](const store::Object* current) mutable {
+                 // Of an earlier pool of this name; it is on its way out.
+                 if (current) {
+                   throw std::runtime_error("the ControllerRevision " + current->key().name +
+                                            " of another pool is still there");
+                 }
+                 if (!may_act(pool, uid, generation)) return Store::Mutation::nothing();
+                 return Store::Mutation::put(std::move(object));
+               });
   } catch (const std::exception& error) {
-    fail(look, what, error.what());
+    look.fail(what, error.what());
   }
   return false;
 }
@@ -77,12 +77,11 @@ void PoolController::prune(Look& look) {
   }
   for (const PoolRevision& revision :
        revisions_.superfluous(look.state.uid, used, options_.templates_to_keep)) {
-    order(look, revision.key,
-          {"FailedRevisionPruning", "error during revision pruning: ", "", "", "", ""},
-          [uid = revision.uid](const store::Object* current) {
-            return current && current->uid() == uid ? Store::Mutation::remove()
-                                                    : Store::Mutation::nothing();
-          });
+    look.order(revision.key, {"FailedRevisionPruning", "error during revision pruning: "},
+               [uid = revision.uid](const store::Object* current) {
+                 return current && current->uid() == uid ? Store::Mutation::remove()
+                                                         : Store::Mutation::nothing();
+               });
   }
 }
 
@@ -117,10 +116,10 @@ void PoolController::go_back(Look& look) {
     }
   }
   const bool goes_back = !wanted.is_null();
-  order(
-      look, look.key,
+  look.order(
+      look.key,
       {"FailedUpdate", "error going back: ", goes_back ? "SuccessfulRollback" : "",
-       "Rolled back to revision " + number, "", ""},
+       "Rolled back to revision " + number},
       [&kind, uid = look.state.uid, number,
        wanted = std::move(wanted)](const store::Object* current) -> Store::Mutation {
         if (!current || current->uid() != uid) return Store::Mutation::nothing();

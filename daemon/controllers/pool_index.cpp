@@ -21,8 +21,7 @@ using nlohmann::json;
 
 // Kubernetes: what is no number is 0, and "+5" and "007" are none.
 std::int64_t deletion_cost(const json& document) {
-  const std::string text = api::text(api::member(document, "metadata", "annotations",
-                                                 "controller.kubernetes.io/pod-deletion-cost"));
+  const std::string text = api::annotation(document, "controller.kubernetes.io/pod-deletion-cost");
   std::int32_t cost = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, cost);
@@ -116,9 +115,8 @@ PoolMember read(const store::Object& machine, const store::Object* guest) {
   member.version.machine = api::text(api::member(metadata, "labels", api::pool_revision_label));
   // None is made where machines have disks of their own; whoever says so of one that has must not
   // lose them for it.
-  member.version.surge =
-      api::text(api::member(metadata, "annotations", surge_annotation)) == "true" &&
-      api::member(*document, "spec", "dataVolumeTemplates").empty();
+  member.version.surge = api::annotation(*document, surge_annotation) == "true" &&
+                         api::member(*document, "spec", "dataVolumeTemplates").empty();
   member.start_failures =
       api::integer(api::member(status, "startFailure", "consecutiveFailCount"), 0);
   read_failure(api::text(api::member(status, "printableStatus")), member);

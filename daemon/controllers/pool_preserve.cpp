@@ -15,18 +15,6 @@ namespace {
 
 constexpr const char* during = "error preserving state: ";
 
-void drop_owner(Json& document, const std::string& uid) {
-  Json kept = Json::array();
-  for (const Json& owner : api::member(document, "metadata", "ownerReferences")) {
-    if (api::text(api::member(owner, "uid")) != uid) kept.push_back(owner);
-  }
-  if (kept.empty()) {
-    document["metadata"].erase("ownerReferences");
-  } else {
-    document["metadata"]["ownerReferences"] = std::move(kept);
-  }
-}
-
 // Disks that the machine may own: KubeVirt looks at these.
 std::set<std::string> disks_of(const Json& machine) {
   std::set<std::string> names;
@@ -61,11 +49,12 @@ bool PoolController::is_written_down(Look& look, const PoolMember& member,
   const auto machine = store_.get(member.key);
   if (!is_to_be_kept(preservation) || !machine) return true;
   const store::Key key{api::virtset_group, api::saved_machine_kind, member.key.ns, member.key.name};
-  const Order what{"FailedScaleIn", during, "", "", "", ""};
+  const Order what{"FailedScaleIn", during};
   const auto instance =
       store_.get({api::kubevirt_group, api::instance_kind, member.key.ns, member.key.name});
-  Json record = api::saved_machine(*machine->document(), instance ? *instance->document() : Json(),
-                                   owner_reference(look), preservation == "Online");
+  Json record =
+      api::saved_machine(*machine->document(), instance ? *instance->document() : Json(),
+                         api::controller_reference(*look.document), preservation == "Online");
   if (const auto known = store_.get(key)) {
     return is_the_record(look, member, *known, api::truth(record["spec"]["memory"]));
   }
@@ -74,17 +63,17 @@ bool PoolController::is_written_down(Look& look, const PoolMember& member,
     Json object = api::admit_new(kind, std::move(record), {key.ns, nullptr},
                                  api::FieldValidation::ignore, scheduler_.now())
                       .object;
-    order(look, key, what,
-          [this, object = std::move(object), pool = look.key,
-           uid = look.state.uid](const store::Object* current) mutable {
-            const auto fresh = store_.get(pool);
-            const bool may_own =
-                fresh && fresh->uid() == uid && !api::is_deleting(*fresh->document());
-            if (current || !may_own) return Store::Mutation::nothing();
-            return Store::Mutation::put(std::move(object));
-          });
+    look.order(key, what,
+               [this, object = std::move(object), pool = look.key,
+                uid = look.state.uid](const store::Object* current) mutable {
+                 const auto fresh = store_.get(pool);
+                 const bool may_own =
+                     fresh && fresh->uid() == uid && !api::is_deleting(*fresh->document());
+                 if (current || !may_own) return Store::Mutation::nothing();
+                 return Store::Mutation::put(std::move(object));
+               });
   } catch (const std::exception& error) {
-    fail(look, what, error.what());
+    look.fail(what, error.what());
   }
   return false;
 }
@@ -94,15 +83,14 @@ bool PoolController::is_written_down(Look& look, const PoolMember& member,
 bool PoolController::is_the_record(Look& look, const PoolMember& member, const store::Object& known,
                                    bool with_memory) {
   const auto document = known.document();
-  const Order what{"FailedScaleIn", during, "", "", "", ""};
+  const Order what{"FailedScaleIn", during};
   if (api::controller_uid(*document) != look.state.uid) {
     const Json& owner = api::controller_of(*document);
-    fail(look, what,
-         "the SavedVirtualMachine " + known.key().name + " of " +
-             (owner.is_null() ? "nobody"
-                              : api::text(api::member(owner, "kind")) + " " +
-                                    api::text(api::member(owner, "name"))) +
-             " is in the way");
+    look.fail(what, "the SavedVirtualMachine " + known.key().name + " of " +
+                        (owner.is_null() ? "nobody"
+                                         : api::text(api::member(owner, "kind")) + " " +
+                                               api::text(api::member(owner, "name"))) +
+                        " is in the way");
     return false;
   }
   if (api::is_deleting(*document)) return false;  // its end leads back here
@@ -110,18 +98,17 @@ bool PoolController::is_the_record(Look& look, const PoolMember& member, const s
       api::text(api::member(*document, "spec", "virtualMachineUID")) == member.uid;
   const auto machine = store_.get(member.key);
   const bool is_heir =
-      machine && api::text(api::member(*machine->document(), "metadata", "annotations",
-                                       api::restore_annotation)) == known.uid();
+      machine && api::annotation(*machine->document(), api::restore_annotation) == known.uid();
   if (is_heir && !is_its_own) {
     // It has not begun to go on from there: what was kept for it is kept for the next one.
-    order(look, known.key(), what,
-          [uid = known.uid(), member_uid = member.uid](const store::Object* current) {
-            if (!current || current->uid() != uid) return Store::Mutation::nothing();
-            Json next = *current->document();
-            next["spec"]["virtualMachineUID"] = member_uid;
-            next.erase("status");
-            return api::put_or_finish(std::move(next));
-          });
+    look.order(known.key(), what,
+               [uid = known.uid(), member_uid = member.uid](const store::Object* current) {
+                 if (!current || current->uid() != uid) return Store::Mutation::nothing();
+                 Json next = *current->document();
+                 next["spec"]["virtualMachineUID"] = member_uid;
+                 next.erase("status");
+                 return api::put_or_finish(std::move(next));
+               });
     return false;
   }
   if (is_its_own &&
@@ -134,11 +121,11 @@ bool PoolController::is_the_record(Look& look, const PoolMember& member, const s
 
 void PoolController::forget_saved(Look& look, const store::Object& saved) {
   if (api::is_deleting(*saved.document())) return;
-  order(look, saved.key(), {"FailedScaleIn", during, "", "", "", ""},
-        [uid = saved.uid(), now = scheduler_.now()](const store::Object* current) {
-          if (!current || current->uid() != uid) return Store::Mutation::nothing();
-          return api::begin_deletion(*current->document(), std::nullopt, std::nullopt, now);
-        });
+  look.order(saved.key(), {"FailedScaleIn", during},
+             [uid = saved.uid(), now = scheduler_.now()](const store::Object* current) {
+               if (!current || current->uid() != uid) return Store::Mutation::nothing();
+               return api::begin_deletion(*current->document(), std::nullopt, std::nullopt, now);
+             });
 }
 
 // Takes the machine's disks from it, if they are to outlive it; the next machine of its name takes
@@ -165,15 +152,15 @@ bool PoolController::preserve_state(Look& look, const PoolMember& member) {
       const auto object = store_.get(disk);
       if (!object || api::controller_uid(*object->document()) != member.uid) continue;
       ordered = true;
-      order(look, disk, {"FailedScaleIn", during, "", "", "", ""},
-            [owner = member.uid](const store::Object* current) {
-              if (!current || api::controller_uid(*current->document()) != owner) {
-                return Store::Mutation::nothing();
-              }
-              Json kept = *current->document();
-              drop_owner(kept, owner);
-              return api::put_or_finish(std::move(kept));
-            });
+      look.order(disk, {"FailedScaleIn", during},
+                 [owner = member.uid](const store::Object* current) {
+                   if (!current || api::controller_uid(*current->document()) != owner) {
+                     return Store::Mutation::nothing();
+                   }
+                   Json kept = *current->document();
+                   api::remove_owners(kept, {owner});
+                   return api::put_or_finish(std::move(kept));
+                 });
     }
   }
   return ordered;

@@ -39,10 +39,10 @@ bool PoolController::scale(Look& look) {
   if (regular > wanted) shrink(look, regular - wanted);
   const std::size_t surge_now = surge_wanted(look);
   if (surge > surge_now) end_surge(look, surge - surge_now);
-  if (surge < surge_now && look.state.in_flight == 0 && !look.state.round) {
+  if (surge < surge_now && look.pass().may_go_on()) {
     create(look, std::min(surge_now - surge, options_.burst), true);
   }
-  return look.state.in_flight == 0 && !look.state.round;
+  return look.pass().may_go_on();
 }
 
 // How many more than its replicas the pool may have while its machines are updated one after the
@@ -51,7 +51,7 @@ bool PoolController::scale(Look& look) {
 std::size_t PoolController::surge_wanted(Look& look) {
   const std::size_t most = max_surge(look);
   if (most == 0 && look.members.surge == 0) return 0;
-  const Progress progress = plan(look).progress;
+  const Progress& progress = plan(look).progress;
   const std::string current = api::text(api::member(look.status, "currentRevision"));
   const std::string update = api::text(api::member(look.status, "updateRevision"));
   const bool rolls_out = progress.pending > 0 || (!current.empty() && current != update);
@@ -99,7 +99,7 @@ bool PoolController::create_one(Look& look, int index, bool surge) {
   machine["metadata"]["name"] = key.name;
   if (surge) machine["metadata"]["annotations"][surge_annotation] = "true";
   machine["metadata"]["finalizers"] = {api::pool_finalizer};
-  machine["metadata"]["ownerReferences"] = Json::array({owner_reference(look)});
+  machine["metadata"]["ownerReferences"] = Json::array({api::controller_reference(*look.document)});
   if (const auto saved = saved_of(look, key.name)) {
     api::restore_machine(machine, *saved->document());
   }
@@ -107,27 +107,18 @@ bool PoolController::create_one(Look& look, int index, bool surge) {
     Json object = api::admit_new(kind, std::move(machine), {key.ns, nullptr},
                                  api::FieldValidation::ignore, scheduler_.now())
                       .object;
-    order(look, key, what,
-          [this, object = std::move(object), pool = look.key, uid = look.state.uid,
-           generation = look.generation()](const store::Object* current) mutable {
-            // Somebody was faster, or it is not wanted any more.
-            if (current || !may_act(pool, uid, generation)) return Store::Mutation::nothing();
-            return Store::Mutation::put(std::move(object));
-          });
+    look.order(key, what,
+               [this, object = std::move(object), pool = look.key, uid = look.state.uid,
+                generation = look.generation()](const store::Object* current) mutable {
+                 // Somebody was faster, or it is not wanted any more.
+                 if (current || !may_act(pool, uid, generation)) return Store::Mutation::nothing();
+                 return Store::Mutation::put(std::move(object));
+               });
     return true;
   } catch (const std::exception& error) {
-    fail(look, what, error.what());
+    look.fail(what, error.what());
     return false;
   }
-}
-
-Json PoolController::owner_reference(const Look& look) {
-  return {{"apiVersion", (*look.document)["apiVersion"]},
-          {"kind", api::pool_kind},
-          {"name", look.key.name},
-          {"uid", look.state.uid},
-          {"controller", true},
-          {"blockOwnerDeletion", true}};
 }
 
 void PoolController::shrink(Look& look, std::size_t excess) {
@@ -169,20 +160,21 @@ void PoolController::delete_machine(Look& look, const PoolMember& member,
   const std::string name = member.key.ns + "/" + member.key.name;
   const auto saved = saved_of(look, member.key.name);
   const std::string memory = preservation == "Online" && saved ? saved->uid() : "";
-  order(look, member.key,
-        {failure, during, "SuccessfulDelete",
-         "Deleted VM " + name + " with uid " + member.uid + " from pool", "FailedDelete",
-         "Error deleting virtual machine " + name + ": "},
-        gated(look, member,
-              [preservation, memory, policy, now = scheduler_.now()](const store::Object* current) {
-                Json document = *current->document();
-                if (api::is_deleting(document)) return Store::Mutation::nothing();
-                Json& metadata = document["metadata"];
-                metadata["annotations"][preservation_annotation] =
-                    preservation.empty() ? "Disabled" : preservation;
-                if (!memory.empty()) metadata["annotations"][api::save_annotation] = memory;
-                return api::begin_deletion(std::move(document), policy, std::nullopt, now);
-              }));
+  look.order(
+      member.key,
+      {failure, during, "SuccessfulDelete",
+       "Deleted VM " + name + " with uid " + member.uid + " from pool", "FailedDelete",
+       "Error deleting virtual machine " + name + ": "},
+      gated(look, member,
+            [preservation, memory, policy, now = scheduler_.now()](const store::Object* current) {
+              Json document = *current->document();
+              if (api::is_deleting(document)) return Store::Mutation::nothing();
+              Json& metadata = document["metadata"];
+              metadata["annotations"][preservation_annotation] =
+                  preservation.empty() ? "Disabled" : preservation;
+              if (!memory.empty()) metadata["annotations"][api::save_annotation] = memory;
+              return api::begin_deletion(std::move(document), policy, std::nullopt, now);
+            }));
 }
 
 }  // namespace virtset

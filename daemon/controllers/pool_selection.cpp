@@ -1,7 +1,6 @@
 #include "daemon/controllers/pool_selection.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <tuple>
@@ -13,30 +12,6 @@ namespace virtset {
 using Json = nlohmann::json;
 
 namespace {
-
-std::optional<std::int64_t> number_in(const std::string& text) {
-  std::int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
-
-// Kubernetes: node selector requirements, of which NotIn also matches what lacks the key.
-bool matches(const Json& requirement, const Json& labels) {
-  const std::string op = api::text(api::member(requirement, "operator"));
-  const Json& values = api::member(requirement, "values");
-  const std::string key = api::text(api::member(requirement, "key"));
-  const Json& value = api::member(labels, key.c_str());
-  const bool listed = std::find(values.begin(), values.end(), value) != values.end();
-  if (op == "In") return listed;
-  if (op == "NotIn") return !listed;
-  if (op == "Exists") return !value.is_null();
-  if (op == "DoesNotExist") return value.is_null();
-  const auto number = number_in(api::text(value));
-  const auto bound = values.empty() ? std::nullopt : number_in(api::text(values[0]));
-  if (!number || !bound) return false;
-  return op == "Gt" ? *number > *bound : *number < *bound;
-}
 
 // Random as far as anybody knows, but the same each time.
 std::size_t lot(const PoolMember& member) { return std::hash<std::string>()(member.uid); }
@@ -58,15 +33,14 @@ PoolSelectors::PoolSelectors(const Json& selection_policy) {
   if (selectors.contains("labelSelector")) {
     labels_ = api::LabelSelector::from_object(selectors["labelSelector"]);
   }
-  requirements_ = api::member(selectors, "nodeSelectorRequirementMatcher");
+  nodes_ = api::LabelSelector::from_node_requirements(
+      api::member(selectors, "nodeSelectorRequirementMatcher"));
 }
 
 bool PoolSelectors::match(const Json& machine) const {
   const Json& made_from = api::member(machine, "spec", "template");
-  if (!labels_.matches(api::member(made_from, "metadata", "labels"))) return false;
-  const Json& node_selector = api::member(made_from, "spec", "nodeSelector");
-  return std::all_of(requirements_.begin(), requirements_.end(),
-                     [&](const Json& requirement) { return matches(requirement, node_selector); });
+  return labels_.matches(api::member(made_from, "metadata", "labels")) &&
+         nodes_.matches(api::member(made_from, "spec", "nodeSelector"));
 }
 
 void sort_for_scale_in(PoolMemberList& members, const std::string& sort_policy) {

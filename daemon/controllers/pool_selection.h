@@ -16,14 +16,14 @@ class PoolSelectors {
   // Of an admitted pool.
   explicit PoolSelectors(const nlohmann::json& selection_policy);
 
-  bool everything() const { return labels_.everything() && requirements_.empty(); }
+  bool everything() const { return labels_.everything() && nodes_.everything(); }
   // KubeVirt: they look at labels and nodeSelector of the machine's template, neither at its own
   // labels nor at those of the host.
   bool match(const nlohmann::json& machine) const;
 
  private:
   api::LabelSelector labels_;
-  nlohmann::json requirements_;
+  api::LabelSelector nodes_;
 };
 
 using PoolMemberList = std::vector<const PoolMember*>;

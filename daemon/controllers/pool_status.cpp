@@ -40,7 +40,7 @@ void PoolController::report(Look& look) {
   set_count(status, "readyReplicas", look.members.ready);
   status["labelSelector"] = look.state.selector.to_string();
   status["observedGeneration"] = look.generation();
-  const Progress progress = plan(look).progress;
+  const Progress& progress = plan(look).progress;
   if (!look.is_proactive()) {
     // Nobody waits for an end of it.
     api::remove_condition(status, "Progressing");
@@ -144,12 +144,12 @@ void PoolController::write_status(Look& look) {
   const bool paused = look.paused();
   const bool said_paused = !api::find_condition(status, "ReplicaPaused").is_null();
   const bool said_failure = !api::find_condition(status, "ReplicaFailure").is_null();
-  const auto failure = look.state.failure;
+  const auto& failure = look.pass().failure();
   // KubeVirt: conditions are removed, never set to False, and a failure that goes on keeps its
   // first message.
   if (failure && !said_failure) {
     api::set_condition(status, {"ReplicaFailure", true, failure->reason, failure->message}, now);
-  } else if (!failure && said_failure && look.state.in_flight == 0) {
+  } else if (!failure && said_failure && !look.pass().is_under_way()) {
     api::remove_condition(status, "ReplicaFailure");
   }
   if (paused && !said_paused) {

@@ -61,9 +61,14 @@ std::size_t PoolController::not_settled(Look& look, const PoolMembers::Group& gr
   return count;
 }
 
+PoolController::Plan& PoolController::plan(Look& look) {
+  if (!look.plan) look.plan = make_plan(look);
+  return *look.plan;
+}
+
 // Where a machine stands follows from two revisions: the one that it is made from, and the one that
 // its guest was started from.
-PoolController::Plan PoolController::plan(Look& look) {
+PoolController::Plan PoolController::make_plan(Look& look) {
   Plan plan;
   Progress& progress = plan.progress;
   const bool proactive = look.is_proactive();
@@ -105,14 +110,14 @@ PoolController::Plan PoolController::plan(Look& look) {
 
 void PoolController::update(Look& look) {
   if (api::member(look.spec(), "updateStrategy").contains("unmanaged")) return;
-  Plan todo = plan(look);
+  Plan& todo = plan(look);
   const bool has_target =
       compare(look, api::text(api::member(look.status, "updateRevision"))).machine;
   if (todo.progress.pending == 0 && has_target) {
     relabel_guests(look);
     return;
   }
-  if (!ensure_revision(look, {"FailedUpdate", "error during update: ", "", "", "", ""})) return;
+  if (!ensure_revision(look, {"FailedUpdate", "error during update: "})) return;
   std::size_t count = 0;
   for (const PoolMember* member : todo.free) {
     if (count++ == options_.burst) return;
@@ -163,22 +168,23 @@ void PoolController::update_machine(Look& look, const PoolMember& member) {
   }
   Json next = indexed_template(look.spec(), member.index);
   stamp_revision(next, target_revision(look));
-  order(look, member.key,
-        {"FailedUpdate", "error during update: ", "SuccessfulUpdate",
-         "Updated VM " + member.key.ns + "/" + name, "FailedUpdate",
-         "Error updating virtual machine " + member.key.ns + "/" + name + ": "},
-        gated(look, member,
-              [old_template = std::move(old_template),
-               next = std::move(next)](const store::Object* current) -> Store::Mutation {
-                const auto document = current->document();
-                if (api::is_deleting(*document)) return Store::Mutation::nothing();
-                const api::Kind& kind =
-                    *api::builtin_kinds().find(api::kubevirt_group, api::machine_kind);
-                return Store::Mutation::put(
-                    api::admit_change(kind, *document, with_template(*document, old_template, next),
-                                      api::Part::all, api::FieldValidation::ignore)
-                        .object);
-              }));
+  look.order(
+      member.key,
+      {"FailedUpdate", "error during update: ", "SuccessfulUpdate",
+       "Updated VM " + member.key.ns + "/" + name, "FailedUpdate",
+       "Error updating virtual machine " + member.key.ns + "/" + name + ": "},
+      gated(look, member,
+            [old_template = std::move(old_template),
+             next = std::move(next)](const store::Object* current) -> Store::Mutation {
+              const auto document = current->document();
+              if (api::is_deleting(*document)) return Store::Mutation::nothing();
+              const api::Kind& kind =
+                  *api::builtin_kinds().find(api::kubevirt_group, api::machine_kind);
+              return Store::Mutation::put(
+                  api::admit_change(kind, *document, with_template(*document, old_template, next),
+                                    api::Part::all, api::FieldValidation::ignore)
+                      .object);
+            }));
 }
 
 // KubeVirt deletes the instance, for the machine to make it anew. With a run strategy under which
@@ -197,21 +203,24 @@ void PoolController::restart_guest(Look& look, const PoolMember& member, const c
                    "Successfully updated resource " + name,
                    "FailedUpdate",
                    "Error updating virtual machine " + name + ": "};
-  order(look, ask ? member.key : guest_of(member.key), what,
-        gated(look, member,
-              [ask, guest = member.guest_uid,
-               now = scheduler_.now()](const store::Object* current) -> Store::Mutation {
-                Json document = *current->document();
-                if (!ask) {
-                  if (current->uid() != guest) return Store::Mutation::nothing();
-                  return api::begin_deletion(std::move(document), std::nullopt, std::nullopt, now);
-                }
-                api::StateChanges changes;
-                changes.start = true;
-                changes.stop = guest;
-                changes.write_to(document["status"]);
-                return Store::Mutation::put(std::move(document));
-              }));
+  look.order(ask ? member.key : guest_of(member.key), what,
+             gated(look, member,
+                   [ask, guest = member.guest_uid,
+                    now = scheduler_.now()](const store::Object* current) -> Store::Mutation {
+                     Json document = *current->document();
+                     if (!ask) {
+                       if (current->uid() != guest) return Store::Mutation::nothing();
+                       return api::begin_deletion(std::move(document), std::nullopt, std::nullopt,
+                                                  now);
+                     }
+                     // What somebody has asked for in the meantime comes first.
+                     auto changes = api::StateChanges::of(api::member(document, "status"));
+                     if (changes.start || changes.stop) return Store::Mutation::nothing();
+                     changes.start = true;
+                     changes.stop = guest;
+                     changes.write_to(document["status"]);
+                     return Store::Mutation::put(std::move(document));
+                   }));
 }
 
 // KubeVirt: a guest that a new template does not concern is of that revision from now on.
@@ -223,15 +232,15 @@ void PoolController::relabel_guests(Look& look) {
     for (const store::Key& key : group.members) {
       if (count++ == options_.burst) return;
       const PoolMember& member = look.members.all.at(key);
-      order(look, guest_of(key), {"FailedUpdate", "error during update: ", "", "", "", ""},
-            gated(look, member,
-                  [guest = member.guest_uid,
-                   revision = version.machine](const store::Object* current) -> Store::Mutation {
-                    if (current->uid() != guest) return Store::Mutation::nothing();
-                    Json document = *current->document();
-                    document["metadata"]["labels"][api::pool_revision_label] = revision;
-                    return Store::Mutation::put(std::move(document));
-                  }));
+      look.order(guest_of(key), {"FailedUpdate", "error during update: "},
+                 gated(look, member,
+                       [guest = member.guest_uid, revision = version.machine](
+                           const store::Object* current) -> Store::Mutation {
+                         if (current->uid() != guest) return Store::Mutation::nothing();
+                         Json document = *current->document();
+                         document["metadata"]["labels"][api::pool_revision_label] = revision;
+                         return Store::Mutation::put(std::move(document));
+                       }));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "api/kinds/json_access.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
+#include "daemon/back_off.h"
 #include "store/errors.h"
 
 namespace virtset {
@@ -82,6 +83,7 @@ ReplicaSetController::State& ReplicaSetController::state_of(const store::Object&
     sets_.erase(state.uid);
     state = State{};
     state.uid = set.uid();
+    state.pass = Pass::over({store_, scheduler_, events_, queue_, component}, set.key());
     sets_[set.uid()] = set.key();
   }
   return state;
@@ -127,13 +129,15 @@ void ReplicaSetController::reconcile(const store::Key& key) {
   if (!object) return;
   State& state = state_of(*object);
   // Never on stale counts: what was ordered must be seen first.
-  if (state.in_flight > 0 || state.writing) return;
+  if (state.pass->is_under_way() || state.writing) return;
   const auto document = object->document();
   Look look{key, object, document, state, index_.members(state.uid)};
   if (!take_in_selector(look)) return;
   const bool deleting = api::is_deleting(*document);
   const bool paused = is_paused(look.spec());
   if (!deleting && claim(look)) return;
+  Pass& pass = look.pass();
+  if (pass.has_failed()) pass.end_if_idle();
 
   Json status =
       api::member(*document, "status").is_object() ? (*document)["status"] : Json::object();
@@ -141,17 +145,11 @@ void ReplicaSetController::reconcile(const store::Key& key) {
   const std::size_t active = look.active();
   const std::size_t ready = look.ready();
   const auto generation = api::integer(api::member(*document, "metadata", "generation"), 0);
-  const bool held =
-      scheduler_.steady_now() < state.hold_until && generation == state.held_generation;
-  if (!deleting && !paused && !held) {
-    state.held_generation = generation;
+  if (!deleting && !paused && pass.begin(generation)) {
     // Replaced first and removed after, in the same pass.
     scale(look, may_create);
-    if (!state.round) remove_finished(look);
-    if (state.in_flight == 0) round_ended(key, state);
-  } else if (held) {
-    queue_.add_after(
-        key, std::chrono::ceil<WorkQueue::Duration>(state.hold_until - scheduler_.steady_now()));
+    if (!pass.has_failed()) remove_finished(look);
+    pass.end_if_idle();
   }
   // KubeVirt: the numbers are those from before this pass.
   if (active > 0 || status.contains("replicas")) status["replicas"] = active;
@@ -169,11 +167,10 @@ void ReplicaSetController::write_status(Look& look, Json status) {
   const bool said_failure = !api::find_condition(status, "ReplicaFailure").is_null();
   // KubeVirt: conditions are removed, never set to False, and a failure that goes on keeps its
   // first message.
-  if (look.state.failure && !said_failure) {
-    api::set_condition(
-        status, {"ReplicaFailure", true, look.state.failure->reason, look.state.failure->message},
-        now);
-  } else if (!look.state.failure && said_failure && look.state.in_flight == 0) {
+  const auto& failure = look.pass().failure();
+  if (failure && !said_failure) {
+    api::set_condition(status, {"ReplicaFailure", true, failure->reason, failure->message}, now);
+  } else if (!failure && said_failure && !look.pass().is_under_way()) {
     api::remove_condition(status, "ReplicaFailure");
   }
   if (paused && !said_paused) {
@@ -243,12 +240,9 @@ bool ReplicaSetController::count_crashes(Look& look, Json& status) {
   look.state.counted = std::move(finished);
   if (failed) {
     ++count;
-    auto delay = std::chrono::seconds(0);
-    if (count > 1) {
-      delay = options_.first_back_off;
-      for (auto i = count; i > 2 && delay < options_.longest_back_off; --i) delay *= 2;
-      delay = std::min(delay, options_.longest_back_off);
-    }
+    const auto delay =
+        count == 1 ? std::chrono::seconds(0)
+                   : back_off(count - 1, options_.first_back_off, options_.longest_back_off);
     retry_at = now + delay;
     status["startFailure"] = {{"consecutiveFailCount", count},
                               {"lastFailureTimestamp", api::format_time(now)},

@@ -11,6 +11,7 @@
 
 #include "api/kinds/label_selector.h"
 #include "daemon/controller.h"
+#include "daemon/controllers/pass.h"
 #include "daemon/controllers/replica_index.h"
 #include "daemon/event_recorder.h"
 #include "daemon/work_queue.h"
@@ -38,10 +39,6 @@ class ReplicaSetController final : public Controller {
   // KubeVirt: the source of its events.
   static constexpr const char* component = "virtualmachinereplicaset-controller";
 
-  struct Failure {
-    std::string reason;  // FailedCreate or FailedDelete
-    std::string message;
-  };
   // What is known of a set beyond what is stored.
   struct State {
     std::string uid;
@@ -49,13 +46,8 @@ class ReplicaSetController final : public Controller {
     api::LabelSelector selector;
     bool complained = false;          // about a selector that can never match
     std::set<store::Key> candidates;  // instances that it might adopt
-    std::size_t in_flight = 0;        // writes of a pass that are not done
     bool writing = false;             // its status; asks for another look when it is done
-    std::optional<Failure> round;     // the first error of the pass that is under way
-    std::optional<Failure> failure;   // of the last pass that is done
-    // After a failure nothing is created or deleted before this time, unless the set is changed.
-    api::Scheduler::SteadyTime hold_until{};
-    std::int64_t held_generation = 0;
+    std::shared_ptr<Pass> pass;
     std::set<std::string> counted;  // uids of finished replicas that back-off has counted
   };
   // One look at a set.
@@ -67,6 +59,7 @@ class ReplicaSetController final : public Controller {
     Members* members;  // null: none
 
     const store::Json& spec() const { return (*document)["spec"]; }
+    Pass& pass() const { return *state.pass; }
     std::size_t active() const { return members ? members->active : 0; }
     std::size_t ready() const { return members ? members->ready : 0; }
   };
@@ -85,12 +78,10 @@ class ReplicaSetController final : public Controller {
   // scale.cpp: creating and deleting them.
   void scale(Look& look, bool may_create);
   void create(Look& look, std::size_t count);
-  bool create_one(Look& look);
+  void create_one(Look& look);
   void remove(Look& look, std::size_t count);
   void remove_finished(Look& look);
   void remove_one(Look& look, const Replica& replica, bool finished);
-  void round_ended(const store::Key& key, State& state);
-  void write_done(const store::Key& key, const std::string& uid, std::optional<Failure> failure);
 
   // Status and crash back-off.
   bool count_crashes(Look& look, store::Json& status);

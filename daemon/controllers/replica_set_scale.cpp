@@ -5,7 +5,6 @@
 #include "api/kinds/json_access.h"
 #include "api/kinds/lifecycle.h"
 #include "daemon/controllers/replica_set_controller.h"
-#include "store/errors.h"
 
 namespace virtset {
 
@@ -24,13 +23,11 @@ void ReplicaSetController::scale(Look& look, bool may_create) {
 }
 
 void ReplicaSetController::create(Look& look, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    // They are all made from one template: if one is refused the others would be too.
-    if (!create_one(look)) return;
-  }
+  // They are all made from one template: if one is refused the others would be too.
+  for (std::size_t i = 0; i < count && !look.pass().has_failed(); ++i) create_one(look);
 }
 
-bool ReplicaSetController::create_one(Look& look) {
+void ReplicaSetController::create_one(Look& look) {
   const Json& set_template = look.spec()["template"];
   const Json& metadata = api::member(set_template, "metadata");
   // KubeVirt: the template's name, else its generateName, else the set's name; without a dash.
@@ -41,20 +38,14 @@ bool ReplicaSetController::create_one(Look& look) {
                  {{"generateName", base},
                   {"labels", api::member(metadata, "labels")},
                   {"annotations", api::member(metadata, "annotations")},
-                  {"ownerReferences", Json::array({{{"apiVersion", "kubevirt.io/v1"},
-                                                    {"kind", look.key.kind},
-                                                    {"name", look.key.name},
-                                                    {"uid", look.state.uid},
-                                                    {"controller", true},
-                                                    {"blockOwnerDeletion", true}}})}}},
+                  {"ownerReferences", Json::array({api::controller_reference(*look.document)})}}},
                 {"spec", api::member(set_template, "spec")}};
   const api::Kind& kind = *api::builtin_kinds().find(api::kubevirt_group, api::instance_kind);
   store::Key key{api::kubevirt_group, api::instance_kind, look.key.ns, ""};
-  const auto failed = [this, object = look.object](const std::string& message) {
-    events_.record(*object, EventType::warning, component, "FailedCreate",
-                   "Error creating virtual machine instance: " + message);
-    return Failure{"FailedCreate", message};
-  };
+  Order order{.failure = "FailedCreate",
+              .done_reason = "SuccessfulCreate",
+              .failed_reason = "FailedCreate",
+              .failed_message = "Error creating virtual machine instance: "};
   try {
     const api::Destination destination{look.key.ns, [&](const std::string& name) {
                                          key.name = name;
@@ -64,36 +55,22 @@ bool ReplicaSetController::create_one(Look& look) {
                                  api::FieldValidation::ignore, scheduler_.now())
                       .object;
     key.name = object["metadata"]["name"];
-    store_.write(
-        key,
-        [this, object = std::move(object), set = look.key,
-         uid = look.state.uid](const store::Object* current) mutable {
-          if (current) throw std::runtime_error(current->key().name + " already exists");
-          // The set may have been deleted since.
-          const auto owner = store_.get(set);
-          if (!owner || owner->uid() != uid || api::is_deleting(*owner->document())) {
-            return Store::Mutation::nothing();
-          }
-          return Store::Mutation::put(std::move(object));
-        },
-        [this, set = look.key, uid = look.state.uid, object = look.object, failed,
-         name = key.name](const Store::Outcome& outcome) {
-          std::optional<Failure> failure;
-          if (outcome.error) {
-            failure = failed(what(outcome.error));
-          } else if (outcome.changed) {
-            events_.record(*object, EventType::normal, component, "SuccessfulCreate",
-                           "Started the virtual machine by creating the new virtual machine "
-                           "instance " +
-                               name);
-          }
-          write_done(set, uid, std::move(failure));
-        });
-    ++look.state.in_flight;
-    return true;
+    order.done_message =
+        "Started the virtual machine by creating the new virtual machine instance " + key.name;
+    look.pass().order(look.object, key, order,
+                      [this, object = std::move(object), set = look.key,
+                       uid = look.state.uid](const store::Object* current) mutable {
+                        if (current)
+                          throw std::runtime_error(current->key().name + " already exists");
+                        // The set may have been deleted since.
+                        const auto owner = store_.get(set);
+                        if (!owner || owner->uid() != uid || api::is_deleting(*owner->document())) {
+                          return Store::Mutation::nothing();
+                        }
+                        return Store::Mutation::put(std::move(object));
+                      });
   } catch (const std::exception& error) {
-    if (!look.state.round) look.state.round = failed(error.what());
-    return false;
+    look.pass().fail(*look.object, order, error.what());
   }
 }
 
@@ -121,68 +98,30 @@ void ReplicaSetController::remove_finished(Look& look) {
 }
 
 void ReplicaSetController::remove_one(Look& look, const Replica& replica, bool finished) {
-  const std::string prefix =
-      finished ? "Deleted finished virtual machine: "
-               : "Stopped the virtual machine by deleting the virtual machine instance ";
-  const std::string error_prefix = finished ? "Error deleting finished virtual machine "
-                                            : "Error deleting virtual machine instance ";
-  const auto failed = [this, object = look.object, error_prefix,
-                       name = replica.key.name](const std::string& message) {
-    events_.record(*object, EventType::warning, component, "FailedDelete",
-                   error_prefix + name + ": " + message);
-    return Failure{"FailedDelete", message};
-  };
-  try {
-    store_.write(
-        replica.key,
-        [this, uid = replica.uid, set = look.key, owner = look.state.uid,
-         now = scheduler_.now()](const store::Object* current) {
-          // The gate before anything is destroyed: still this instance, still this set's, and the
-          // set is not paused.
-          const auto fresh = store_.get(set);
-          const bool allowed = current && current->uid() == uid && fresh && fresh->uid() == owner &&
-                               api::controller_uid(*current->document()) == owner &&
-                               !api::truth(api::member(*fresh->document(), "spec", "paused"));
-          if (!allowed) return Store::Mutation::nothing();
-          return api::begin_deletion(*current->document(), std::nullopt, std::nullopt, now);
-        },
-        [this, set = look.key, uid = look.state.uid, object = look.object, prefix, failed,
-         replica_uid = replica.uid](const Store::Outcome& outcome) {
-          std::optional<Failure> failure;
-          if (outcome.error) {
-            failure = failed(what(outcome.error));
-          } else if (outcome.changed) {
-            events_.record(*object, EventType::normal, component, "SuccessfulDelete",
-                           prefix + replica_uid);
-          }
-          write_done(set, uid, std::move(failure));
-        });
-    ++look.state.in_flight;
-  } catch (const std::exception& error) {
-    if (!look.state.round) look.state.round = failed(error.what());
-  }
-}
-
-// One of the writes of a pass has ended.
-void ReplicaSetController::write_done(const store::Key& key, const std::string& uid,
-                                      std::optional<Failure> failure) {
-  const auto it = states_.find(key);
-  if (it == states_.end() || it->second.uid != uid) return;
-  State& state = it->second;
-  if (failure && !state.round) state.round = std::move(failure);
-  if (--state.in_flight > 0) return;
-  round_ended(key, state);
-  // The numbers, and the condition if there is one.
-  queue_.add(key);
-}
-
-void ReplicaSetController::round_ended(const store::Key& key, State& state) {
-  state.failure = std::exchange(state.round, std::nullopt);
-  if (state.failure) {
-    state.hold_until = scheduler_.steady_now() + queue_.retry(key);
-  } else {
-    queue_.forget(key);
-  }
+  const Order order{
+      .failure = "FailedDelete",
+      .done_reason = "SuccessfulDelete",
+      .done_message = (finished ? "Deleted finished virtual machine: "
+                                : "Stopped the virtual machine by deleting the virtual machine "
+                                  "instance ") +
+                      replica.uid,
+      .failed_reason = "FailedDelete",
+      .failed_message = (finished ? "Error deleting finished virtual machine "
+                                  : "Error deleting virtual machine instance ") +
+                        replica.key.name + ": "};
+  look.pass().order(
+      look.object, replica.key, order,
+      [this, uid = replica.uid, set = look.key, owner = look.state.uid,
+       now = scheduler_.now()](const store::Object* current) {
+        // The gate before anything is destroyed: still this instance, still this set's, and the
+        // set is not paused.
+        const auto fresh = store_.get(set);
+        const bool allowed = current && current->uid() == uid && fresh && fresh->uid() == owner &&
+                             api::controller_uid(*current->document()) == owner &&
+                             !api::truth(api::member(*fresh->document(), "spec", "paused"));
+        if (!allowed) return Store::Mutation::nothing();
+        return api::begin_deletion(*current->document(), std::nullopt, std::nullopt, now);
+      });
 }
 
 }  // namespace virtset

@@ -41,16 +41,8 @@ void SavedMachineController::start() {
     queue_.add(saved->key());
   }
   for (const auto& [uid, bytes] : std::exchange(found_, {})) {
-    jobs_.submit(
-        Lane::disk, [&images = images_, uid = uid] { images.discard(uid); },
-        [uid = uid](Result<std::monostate>& result) {
-          try {
-            result.get();
-            spdlog::info("removed the saved state {}, which belongs to nothing", uid);
-          } catch (const std::exception& error) {
-            spdlog::error("removing the saved state {}: {}", uid, error.what());
-          }
-        });
+    jobs_.clear_away("the saved state " + uid + ", which belongs to nothing",
+                     [&images = images_, uid = uid] { images.discard(uid); });
   }
 }
 
@@ -125,8 +117,7 @@ void SavedMachineController::reconcile(const store::Key& key) {
   if (!machine || machine->uid() == saved_uid) return;
   // The next one has what it needs when it runs, or at once where that is in its description.
   const auto next = machine->document();
-  const bool goes_on = api::text(api::member(*next, "metadata", "annotations",
-                                             api::restore_annotation)) == object->uid();
+  const bool goes_on = api::annotation(*next, api::restore_annotation) == object->uid();
   const bool is_heir = api::controller_uid(*next) == api::controller_uid(*document);
   if (!goes_on && !is_heir) return;
   const bool has_memory = api::integer(api::member(*document, "status", "memoryBytes"), 0) > 0;

@@ -31,16 +31,8 @@ void Strays::start() {
     if (!api::is_final(api::phase_of(*document)) || is_saved) strays.erase(instance->uid());
   }
   for (const std::string& uid : strays) {
-    jobs_.submit(
-        Lane::disk, [&images = images_, uid] { images.remove_disks(uid); },
-        [uid](Result<std::monostate>& result) {
-          try {
-            result.get();
-            spdlog::info("removed the disks of instance {}, which is no more", uid);
-          } catch (const std::exception& error) {
-            spdlog::error("removing the disks of instance {}: {}", uid, error.what());
-          }
-        });
+    jobs_.clear_away("the disks of instance " + uid + ", which is no more",
+                     [&images = images_, uid] { images.remove_disks(uid); });
   }
 }
 

@@ -1,8 +1,10 @@
 // A committer without a disk: what was committed is durable at once, or when the test says so.
 #pragma once
 
+#include <algorithm>
 #include <climits>
 #include <deque>
+#include <functional>
 #include <map>
 
 #include "store/committer.h"
@@ -44,7 +46,7 @@ class MemoryCommitter final : public store::Committer {
     while (!waiting_.empty()) {
       Waiting next = std::move(waiting_.front());
       waiting_.pop_front();
-      if (failing) {
+      if (failing || is_refused(next.batch)) {
         next.done(std::make_exception_ptr(store::CommitFailed("database or disk is full", true)));
         continue;
       }
@@ -62,11 +64,17 @@ class MemoryCommitter final : public store::Committer {
 
   bool held = false;
   bool failing = false;
+  // Batches with such a row fail.
+  std::function<bool(const store::Row&)> refuse;
   int last_commit = INT_MAX;  // those after it hang, until the test kills the daemon
   int commits = 0;
   std::size_t rows = 0;
 
  private:
+  bool is_refused(const std::vector<store::Row>& batch) const {
+    return refuse && std::any_of(batch.begin(), batch.end(), refuse);
+  }
+
   struct Waiting {
     std::vector<store::Row> batch;
     Done done;

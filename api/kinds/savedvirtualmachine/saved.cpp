@@ -36,8 +36,7 @@ Json claims_of(const Json& machine_spec) {
 Json saved_machine(const Json& machine, const Json& instance, const Json& owner, bool with_memory) {
   const Json& spec = machine["spec"];
   const Json& metadata = machine["metadata"];
-  const bool as_template =
-      text(member(instance, "metadata", "annotations", template_annotation)) == template_hash(spec);
+  const bool as_template = annotation(instance, template_annotation) == template_hash(spec);
   return {{"metadata",
            {{"name", metadata["name"]},
             {"finalizers", {saved_machine_finalizer}},

@@ -85,6 +85,15 @@ void validate_strategy(const Json& spec, const char* name, FieldErrorList& error
       "only one strategy can be configured at a time: but found " + found + " strategies");
 }
 
+// Its key and values, and that the operator is one.
+void check_requirement(const Json& requirement, const std::string& field, FieldErrorList& errors) {
+  try {
+    LabelSelector::from_node_requirements(Json::array({requirement}));
+  } catch (const BadSelector& error) {
+    errors.invalid(field, std::string("Invalid value: ") + error.what());
+  }
+}
+
 void validate_policy(const Json& strategy, const std::string& path, FieldErrorList& errors) {
   const Json& selectors = member(strategy, "proactive", "selectionPolicy", "selectors");
   const std::string field = path + ".proactive.selectionPolicy.selectors";
@@ -107,6 +116,9 @@ void validate_policy(const Json& strategy, const std::string& path, FieldErrorLi
     } else if ((op == "Exists" || op == "DoesNotExist") && !values.empty()) {
       errors.forbidden(values_field,
                        "Forbidden: may not be specified when `operator` is '" + op + "'");
+    } else {
+      check_requirement(requirements[i], item_path(field + ".nodeSelectorRequirementMatcher", i),
+                        errors);
     }
   }
 }

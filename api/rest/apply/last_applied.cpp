@@ -12,11 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* annotation = "kubectl.kubernetes.io/last-applied-configuration";
-
-const Json& last_applied(const Json& object) {
-  return member(object, "metadata", "annotations", annotation);
-}
+constexpr const char* annotation_name = "kubectl.kubernetes.io/last-applied-configuration";
 
 // Anybody may have written it.
 std::optional<Json> parse(const std::string& text) {
@@ -52,7 +48,7 @@ std::string escaped_for_html(const std::string& json) {
 
 std::optional<FieldSet> fields_last_applied(const Kind& kind, const Json& object,
                                             const std::string& api_version) {
-  std::optional<Json> last = parse(text(last_applied(object)));
+  std::optional<Json> last = parse(annotation(object, annotation_name));
   if (!last || !last->is_object() || text(member(*last, "apiVersion")) != api_version) {
     return std::nullopt;
   }
@@ -64,12 +60,12 @@ std::optional<FieldSet> fields_last_applied(const Kind& kind, const Json& object
   return fields;
 }
 
-bool has_last_applied(const Json& object) { return !text(last_applied(object)).empty(); }
+bool has_last_applied(const Json& object) { return !annotation(object, annotation_name).empty(); }
 
 std::string last_applied_text(Json configuration) {
   const Json::json_pointer path("/metadata/annotations");
   if (configuration.contains(path) && configuration[path].is_object()) {
-    configuration[path].erase(annotation);
+    configuration[path].erase(annotation_name);
   }
   return escaped_for_html(json_text(configuration)) + "\n";
 }
@@ -78,12 +74,12 @@ void set_last_applied(Json& object, std::string text) {
   // Kubernetes: TotalAnnotationSizeLimitB.
   constexpr std::size_t most_annotation_bytes = 256 << 10;
   Json& annotations = object["metadata"]["annotations"];
-  annotations[annotation] = std::move(text);
+  annotations[annotation_name] = std::move(text);
   std::size_t bytes = 0;
   for (const auto& [name, value] : annotations.items()) {
     bytes += name.size() + api::text(value).size();
   }
-  if (bytes > most_annotation_bytes) annotations.erase(annotation);
+  if (bytes > most_annotation_bytes) annotations.erase(annotation_name);
 }
 
 }  // namespace virtset::api

@@ -5,12 +5,14 @@
 
 #include "api/kinds/conditions.h"
 #include "api/kinds/json_access.h"
+#include "api/kinds/lifecycle.h"
 #include "tests/fakes/world.h"
 
 namespace virtset::test {
 namespace {
 
 using api::member;
+using std::chrono::minutes;
 using std::chrono::seconds;
 using store::Json;
 using testing::Contains;
@@ -324,6 +326,57 @@ TEST(ReplicaSet, AdoptsMatchingOrphansAndReleasesOthers) {
               Contains(HasSubstr("SuccessfulRelease: Released virtual machine instance orphan")));
   EXPECT_THAT(world.instances(), SizeIs(3));
   EXPECT_EQ(world.host.alive(), 3u);
+}
+
+TEST(ReplicaSet, AdoptsAndReleasesWhenTheCommitHasFailed) {
+  World world;
+  const auto orphan_owned = [&] {
+    return world.get(api::instance_kind, "orphan")["metadata"].contains("ownerReferences");
+  };
+  const auto failure = [&] {
+    return api::find_condition(world.set("web")["status"], "ReplicaFailure");
+  };
+  bool refuse_owned = true;
+  int refusals = 0;
+  const auto refuse = [&](const store::Row& row) {
+    const Json owner = api::controller_of(*row.object->document());
+    const bool refused = row.object->key().name == "orphan" && owner.is_null() != refuse_owned;
+    refusals += refused ? 1 : 0;
+    return refused;
+  };
+  Json orphan = instance("orphan");
+  orphan["metadata"]["labels"] = {{"app", "web"}};
+  world.request("POST", "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances", orphan);
+  world.settle();
+  world.committer->refuse = refuse;
+  world.create_set("web", 2);
+  world.advance(seconds(5));
+  EXPECT_GT(refusals, 1);
+  EXPECT_FALSE(orphan_owned());
+  EXPECT_EQ(failure()["reason"], "FailedUpdate");
+  world.committer->refuse = nullptr;
+  world.advance(minutes(2));
+  EXPECT_TRUE(orphan_owned());
+  EXPECT_TRUE(failure().is_null());
+  EXPECT_THAT(world.instances(), SizeIs(2));
+
+  world.patch(api::instance_kind, "orphan", {{"metadata", {{"labels", {{"app", "other"}}}}}});
+  world.settle();
+  EXPECT_FALSE(orphan_owned());
+  world.patch(api::instance_kind, "orphan", {{"metadata", {{"labels", {{"app", "web"}}}}}});
+  world.settle();
+  EXPECT_TRUE(orphan_owned());
+  refuse_owned = false;
+  refusals = 0;
+  world.committer->refuse = refuse;
+  world.patch(api::instance_kind, "orphan", {{"metadata", {{"labels", {{"app", "other"}}}}}});
+  world.advance(seconds(5));
+  EXPECT_GT(refusals, 1);
+  EXPECT_TRUE(orphan_owned());
+  world.committer->refuse = nullptr;
+  world.advance(minutes(2));
+  EXPECT_FALSE(orphan_owned());
+  EXPECT_TRUE(failure().is_null());
 }
 
 TEST(ReplicaSet, AdoptsAFinishedOrphanAndRemovesIt) {

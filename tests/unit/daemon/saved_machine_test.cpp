@@ -79,12 +79,26 @@ class SavedMachineTest : public testing::Test {
     ASSERT_EQ(status, 201);
     world.settle();
   }
+  // From now on its one disk is that of the claim "data".
+  void run_on_a_claim() {
+    world.request("POST", "/api/v1/namespaces/default/persistentvolumeclaims",
+                  {{"metadata", {{"name", "data"}}},
+                   {"spec",
+                    {{"accessModes", {"ReadWriteOnce"}},
+                     {"resources", {{"requests", {{"storage", "1Mi"}}}}}}}});
+    world.request("PATCH", machines + "/vm",
+                  {{"spec", {{"template", {{"spec", {{"volumes", volumes}}}}}}}}, nullptr,
+                  "application/merge-patch+json");
+    world.act("vm", "restart");
+    world.settle();
+  }
   void make_owner() {
     const Json made = world.request("POST", "/api/v1/namespaces/default/configmaps",
                                     {{"metadata", {{"name", "owner"}}}});
     owner_uid = made["metadata"]["uid"];
   }
 
+  const Json volumes = {{{"name", "data"}, {"persistentVolumeClaim", {{"claimName", "data"}}}}};
   World world;
   Json first;
   std::string owner_uid;
@@ -154,17 +168,7 @@ TEST_F(SavedMachineTest, AnotherTemplateBoots) {
 // A guest that goes on over a disk which has changed meanwhile ruins it.
 TEST_F(SavedMachineTest, NobodyElseGetsItsDisksMeanwhile) {
   make_owner();
-  world.request("POST", "/api/v1/namespaces/default/persistentvolumeclaims",
-                {{"metadata", {{"name", "data"}}},
-                 {"spec",
-                  {{"accessModes", {"ReadWriteOnce"}},
-                   {"resources", {{"requests", {{"storage", "1Mi"}}}}}}}});
-  const Json volumes = {{{"name", "data"}, {"persistentVolumeClaim", {{"claimName", "data"}}}}};
-  world.request("PATCH", machines + "/vm",
-                {{"spec", {{"template", {{"spec", {{"volumes", volumes}}}}}}}}, nullptr,
-                "application/merge-patch+json");
-  world.act("vm", "restart");
-  world.settle();
+  run_on_a_claim();
   first = vm();
   scale_in();
   world.settle();
@@ -221,21 +225,7 @@ TEST_F(SavedMachineTest, GuestOfAnOlderTemplateIsNotSaved) {
 
 TEST_F(SavedMachineTest, DiskThatIsDeletedTakesTheMemoryAlong) {
   make_owner();
-  world.request("POST", "/api/v1/namespaces/default/persistentvolumeclaims",
-                {{"metadata", {{"name", "data"}}},
-                 {"spec",
-                  {{"accessModes", {"ReadWriteOnce"}},
-                   {"resources", {{"requests", {{"storage", "1Mi"}}}}}}}});
-  world.request(
-      "PATCH", machines + "/vm",
-      {{"spec",
-        {{"template",
-          {{"spec",
-            {{"volumes",
-              {{{"name", "data"}, {"persistentVolumeClaim", {{"claimName", "data"}}}}}}}}}}}}},
-      nullptr, "application/merge-patch+json");
-  world.act("vm", "restart");
-  world.settle();
+  run_on_a_claim();
   scale_in();
   world.settle();
   ASSERT_FALSE(world.images.saved.empty());

@@ -222,6 +222,15 @@ TEST_F(MemoryCommitterTest, HeldBatchesAreNotDurableUntilTheyAreReleasedInOrder)
   EXPECT_EQ(disk_.contents().entries[0].revision, 2);
 }
 
+TEST_F(MemoryCommitterTest, BatchWithARefusedRowFailsAsAWhole) {
+  committer_.refuse = [](const store::Row& row) { return row.object->key().name == "b"; };
+  committer_.commit({row("a", 1), row("b", 2)}, done());
+  committer_.commit({row("c", 3)}, done());
+  EXPECT_THAT(results_, ElementsAre(false, true));
+  ASSERT_THAT(disk_.contents().entries, SizeIs(1));
+  EXPECT_EQ(disk_.contents().entries[0].key.name, "c");
+}
+
 TEST_F(MemoryCommitterTest, FailedBatchLeavesTheDiskAsItWas) {
   committer_.failing = true;
   std::string message;
