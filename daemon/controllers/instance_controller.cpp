@@ -106,9 +106,10 @@ void InstanceController::restore_addresses(const store::Object& object, const ch
 
 // Unless they are kept for the next one of its name.
 void InstanceController::release_addresses(const store::Key& key) {
-  const bool kept =
-      parts_.store.get({api::kubevirt_group, api::machine_kind, key.ns, key.name}) ||
+  const auto saved =
       parts_.store.get({api::virtset_group, api::saved_machine_kind, key.ns, key.name});
+  const bool kept = parts_.store.get({api::kubevirt_group, api::machine_kind, key.ns, key.name}) ||
+                    (saved && !api::member(*saved->document(), "spec", "interfaces").empty());
   if (!kept) parts_.network.addresses().release(lease_prefix(key));
 }
 

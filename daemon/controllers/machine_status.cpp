@@ -47,19 +47,6 @@ void mirror_conditions(Json& status, const Json& instance_status) {
   }
 }
 
-// What is to stay with the machine of what its instance was given.
-Json addresses_of(const Json& instance_status) {
-  Json list = Json::array();
-  for (const Json& interface : api::member(instance_status, "interfaces")) {
-    Json kept;
-    for (const char* field : {"name", "mac", "ipAddress"}) {
-      if (interface.contains(field)) kept[field] = interface[field];
-    }
-    if (kept.contains("mac")) list.push_back(std::move(kept));
-  }
-  return list;
-}
-
 // What a live instance waits for before it starts, in KubeVirt's words; "Starting" if nothing is
 // wrong.
 std::string waiting_status(const Json& status) {
@@ -117,7 +104,7 @@ void MachineController::report(const Look& look, Step step, Json status) {
   } else {
     api::remove_condition(status, "RestartRequired");
   }
-  if (const Json addresses = addresses_of(instance_status); !addresses.empty()) {
+  if (const Json addresses = api::addresses_of(instance_status); !addresses.empty()) {
     status["interfaces"] = addresses;
   }
   const Json& metadata = (*look.document)["metadata"];

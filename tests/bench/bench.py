@@ -9,17 +9,21 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
-NAMES = ("order", "n_running", "http", "kill", "ten_thousand", "writes", "watch", "floors")
+NAMES = ("order", "n_running", "http", "kill", "ten_thousand", "pool", "online", "disks", "writes",
+         "watch", "floors")
 
 
 def benches():
     # Not above: what they use wants the sandbox's environment.
     import api_load
+    import disks
     import guests
     import http_load
+    import pools
     import ten_thousand
     return {"order": guests.order, "n_running": guests.n_running, "http": guests.http,
             "kill": guests.kill, "ten_thousand": ten_thousand.ten_thousand,
+            "pool": pools.pool, "online": pools.online, "disks": disks.disks,
             "writes": api_load.writes, "watch": api_load.watch,
             "floors": http_load.floors}
 

@@ -164,16 +164,19 @@ def boot_by_us(daemon):
     return took
 
 
+def boot(copy):
+    """Until it answers HTTP."""
+    def address():
+        return re.search(r"ipv4\s+([0-9.]+)/", virsh("domifaddr", copy.name))
+
+    virsh("create", copy.file)
+    wait_for_http(eventually(address, 60, "an address").group(1))
+
+
 def boot_by_virsh(copies, network):
     made = copies.make(1, network)
-
-    def address():
-        return re.search(r"ipv4\s+([0-9.]+)/", virsh("domifaddr", made[0].name))
-
     begun = time.monotonic()
-    virsh("create", made[0].file)
-    found = eventually(address, 60, "an address")
-    wait_for_http(found.group(1))
+    boot(made[0])
     took = time.monotonic() - begun
     copies.remove(made)
     return took

@@ -134,14 +134,14 @@ class Api:
                 return result
         raise AssertionError(f"not within {timeout} s; now: {json.dumps(objects, indent=1)[:6000]}")
 
-    def wait_ready(self, name, replicas, timeout=120):
-        """Until the set has exactly that many replicas and all are ready."""
+    def wait_ready(self, name, replicas, timeout=120, kind="vmirs"):
+        """Until the set, or pool, has exactly that many replicas and all are ready."""
         def at_count(objects):
             status = objects.get(name, {}).get("status", {})
             return (status.get("replicas", 0) == replicas
                     and status.get("readyReplicas", 0) == replicas)
 
-        self.wait("vmirs", at_count, timeout)
+        self.wait(kind, at_count, timeout)
 
     def replicas(self, name):
         return [v for v in self.list("vmi")

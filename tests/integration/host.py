@@ -257,3 +257,19 @@ def demo_set(name="web", replicas=3, image=DEMO_IMAGE, **template_spec):
             "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
         },
     }
+
+
+def pool_of(document, version="v1beta1", **spec):
+    """A pool of what a set would have, but with names, and machines, that stay."""
+    set_spec = document["spec"]
+    return {"apiVersion": f"pool.kubevirt.io/{version}", "kind": "VirtualMachinePool",
+            "metadata": document["metadata"],
+            "spec": {"replicas": set_spec["replicas"], "selector": set_spec["selector"],
+                     "virtualMachineTemplate": {
+                         "metadata": {"labels": set_spec["selector"]["matchLabels"]},
+                         "spec": {"runStrategy": "Always", "template": set_spec["template"]}},
+                     **spec}}
+
+
+def demo_pool(name="web", replicas=3, version="v1beta1", **spec):
+    return pool_of(demo_set(name, replicas, terminationGracePeriodSeconds=10), version, **spec)

@@ -8,7 +8,7 @@ import pytest
 
 import host
 from client import ApiError, address_of, condition
-from host import demo_set
+from host import demo_pool
 
 # Says by its host name what its disk says, and writes that on a new disk: something that is unique.
 TOKEN = """#!/bin/sh
@@ -16,17 +16,6 @@ if [ "$(head -c 1 /dev/vdc)" != T ]; then
 printf T%s "$(cut -d- -f1 /proc/sys/kernel/random/uuid)" | dd of=/dev/vdc conv=notrunc,fsync; fi
 hostname "$(head -c 9 /dev/vdc)"
 """
-
-
-def pool(name="web", replicas=3, version="v1beta1", **spec):
-    template = demo_set(name)["spec"]["template"]
-    template["spec"]["terminationGracePeriodSeconds"] = 10
-    return {"apiVersion": f"pool.kubevirt.io/{version}", "kind": "VirtualMachinePool",
-            "metadata": {"name": name},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
-                     "virtualMachineTemplate": {
-                         "metadata": {"labels": {"app": name}},
-                         "spec": {"runStrategy": "Always", "template": template}}, **spec}}
 
 
 def with_data(document, preservation):
@@ -61,7 +50,7 @@ def wait_rolled_out(api, name, replicas):
 
 
 def wait_ready(api, name, replicas, timeout=240):
-    api.wait("vmpool", at_count(name, replicas), timeout)
+    api.wait_ready(name, replicas, timeout, "vmpool")
 
 
 def scale(api, name, replicas):
@@ -165,7 +154,7 @@ def test_the_seed_document_line_by_line(daemon, pools, tmp_path):
 
 @pytest.mark.parametrize("spelling", ["nameGeneration", "AppendPostfix"])
 def test_each_guest_has_its_own_secret_and_config_map(pools, spelling):
-    document = pool(replicas=2)
+    document = demo_pool(replicas=2)
     if spelling == "nameGeneration":
         document["spec"]["nameGeneration"] = {"appendIndexToSecretRefs": True,
                                               "appendIndexToConfigMapRefs": True}
@@ -197,7 +186,7 @@ def test_each_guest_has_its_own_secret_and_config_map(pools, spelling):
 
 
 def test_update_whose_guests_never_get_ready_stops_after_one(daemon, pools):
-    pools.create("vmpool", pool(replicas=4, maxUnavailable=1))
+    pools.create("vmpool", demo_pool(replicas=4, maxUnavailable=1))
     wait_ready(pools, "web", 4)
     uids = {v["metadata"]["name"]: v["metadata"]["uid"] for v in pools.list("vmi")}
     good = pools.get("vmpool", "web")["spec"]["virtualMachineTemplate"]
@@ -229,7 +218,7 @@ def test_update_whose_guests_never_get_ready_stops_after_one(daemon, pools):
 
 
 def test_good_update_reaches_all_one_after_the_other(pools):
-    pools.create("vmpool", pool(replicas=3, maxUnavailable=1))
+    pools.create("vmpool", demo_pool(replicas=3, maxUnavailable=1))
     wait_ready(pools, "web", 3)
     uids = {v["metadata"]["uid"] for v in pools.list("vmi")}
     answering = Answering([address_of(v) for v in pools.list("vmi")])
@@ -243,7 +232,7 @@ def test_good_update_reaches_all_one_after_the_other(pools):
 
 
 def test_disks_that_were_kept_are_found_again(pools):
-    pools.create("vmpool", with_data(pool(), "Offline"))
+    pools.create("vmpool", with_data(demo_pool(), "Offline"))
     wait_ready(pools, "web", 3)
     names = ["web-0", "web-1", "web-2"]
     before = tokens(pools, names)
@@ -262,7 +251,7 @@ def test_disks_that_were_kept_are_found_again(pools):
 
 
 def test_memory_that_was_kept_goes_on(daemon, pools):
-    pools.create("vmpool", with_data(pool(), "Online"))
+    pools.create("vmpool", with_data(demo_pool(), "Online"))
     wait_ready(pools, "web", 3)
     before = tokens(pools, ["web-1", "web-2"])
     up = float(says(pools, "web-1", "/uptime"))
@@ -287,7 +276,7 @@ def test_memory_that_was_kept_goes_on(daemon, pools):
 
 
 def test_disks_go_with_their_machine_unless_they_are_kept(pools):
-    pools.create("vmpool", with_data(pool(replicas=2), "Disabled"))
+    pools.create("vmpool", with_data(demo_pool(replicas=2), "Disabled"))
     wait_ready(pools, "web", 2)
     before = tokens(pools, ["web-0", "web-1"])
     scale(pools, "web", 1)
@@ -299,7 +288,7 @@ def test_disks_go_with_their_machine_unless_they_are_kept(pools):
 
 
 def test_daemon_killed_all_along_a_roll_out_and_a_scale_in_ends_right(daemon, pools):
-    pools.create("vmpool", with_data(pool(maxUnavailable=1), "Offline"))
+    pools.create("vmpool", with_data(demo_pool(maxUnavailable=1), "Offline"))
     wait_ready(pools, "web", 3)
     before = tokens(pools, ["web-0", "web-1", "web-2"])
     pools.patch("vmpool", "web", {"spec": {"virtualMachineTemplate": {"spec": {"template": {"spec": {

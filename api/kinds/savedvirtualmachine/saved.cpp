@@ -2,6 +2,7 @@
 
 #include "api/kinds/json_access.h"
 #include "api/kinds/virtualmachine/rules.h"
+#include "api/kinds/virtualmachineinstance/status.h"
 
 namespace virtset::api {
 
@@ -36,6 +37,9 @@ Json claims_of(const Json& machine_spec) {
 Json saved_machine(const Json& machine, const Json& instance, const Json& owner, bool with_memory) {
   const Json& spec = machine["spec"];
   const Json& metadata = machine["metadata"];
+  // The machine's status may not have them yet.
+  Json interfaces = addresses_of(member(instance, "status"));
+  if (interfaces.empty()) interfaces = addresses_of(member(machine, "status"));
   const bool as_template = annotation(instance, template_annotation) == template_hash(spec);
   return {{"metadata",
            {{"name", metadata["name"]},
@@ -47,7 +51,7 @@ Json saved_machine(const Json& machine, const Json& instance, const Json& owner,
             {"templateHash", saved_template_hash(spec)},
             {"claims", claims_of(spec)},
             {"firmware", member(spec, "template", "spec", "domain", "firmware")},
-            {"interfaces", member(machine, "status", "interfaces")}}}};
+            {"interfaces", std::move(interfaces)}}}};
 }
 
 bool holds_claims(const Json& saved) {

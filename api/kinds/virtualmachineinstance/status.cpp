@@ -65,4 +65,16 @@ Time phase_entered_at(const Json& instance, Phase phase) {
   return Time();
 }
 
+Json addresses_of(const Json& status) {
+  Json list = Json::array();
+  for (const Json& interface : member(status, "interfaces")) {
+    Json kept;
+    for (const char* field : {"name", "mac", "ipAddress"}) {
+      if (interface.contains(field)) kept[field] = interface[field];
+    }
+    if (kept.contains("mac")) list.push_back(std::move(kept));
+  }
+  return list;
+}
+
 }  // namespace virtset::api

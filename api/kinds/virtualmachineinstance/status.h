@@ -23,6 +23,9 @@ void set_guest_not_running(nlohmann::json& status, Time now);
 // Enters a phase, and notes when it was entered first. A final phase is never left.
 void enter_phase(nlohmann::json& status, Phase phase, Time now);
 
+// What outlives the instance of what it was given: names, MACs and addresses of its interfaces.
+nlohmann::json addresses_of(const nlohmann::json& status);
+
 // When the phase was entered first, or the epoch.
 Time phase_entered_at(const nlohmann::json& instance, Phase phase);
 
