@@ -93,8 +93,14 @@ void SavedMachineController::reconcile(const store::Key& key) {
   const store::ObjectPtr object = store_.get(key);
   if (!object || busy_.contains(key)) return;
   const auto document = object->document();
+  const store::ObjectPtr instance =
+      store_.get(of_kind(key, api::kubevirt_group, api::instance_kind));
   if (api::is_deleting(*document)) {
-    discard(key, *object);
+    // One that is being saved may still leave files; its end leads back here.
+    const bool may_come =
+        instance && api::is_deleting(*instance->document()) &&
+        api::annotation(*instance->document(), api::save_annotation) == object->uid();
+    if (!may_come) discard(key, *object);
     return;
   }
   const auto begin_deletion = [now = scheduler_.now()](Json current) {
@@ -102,8 +108,6 @@ void SavedMachineController::reconcile(const store::Key& key) {
   };
   const std::string saved_uid = api::text(api::member(*document, "spec", "virtualMachineUID"));
   const store::ObjectPtr machine = store_.get(of_kind(key, api::kubevirt_group, api::machine_kind));
-  const store::ObjectPtr instance =
-      store_.get(of_kind(key, api::kubevirt_group, api::instance_kind));
   // One that was left behind is not the machine's any more.
   const bool runs_on = instance && api::controller_uid(*instance->document()) == saved_uid;
   if (!machine && !runs_on && !api::member(*document, "status").contains("phase")) {

@@ -282,6 +282,23 @@ TEST_F(SavedMachineTest, MemoryThatCannotBeSavedIsSaidAndTheGuestIsShutDown) {
   EXPECT_EQ(world.host.alive(), 1u);
 }
 
+TEST_F(SavedMachineTest, RecordThatIsDeletedMeanwhileTakesTheStateAlong) {
+  make_owner();
+  world.jobs->hold(Lane::save);
+  world.jobs->hold(Lane::disk);
+  scale_in();
+  world.settle();
+  world.request("DELETE", "/apis/virtset.io/v1alpha1/namespaces/default/savedvirtualmachines/vm");
+  world.jobs->hold(Lane::save, false);
+  world.settle();
+  EXPECT_EQ(vmi()["status"]["phase"], "Succeeded");
+  world.jobs->hold(Lane::disk, false);
+  world.settle();
+  EXPECT_TRUE(vmi().is_null());
+  EXPECT_TRUE(saved().is_null());
+  EXPECT_TRUE(world.images.saved.empty());
+}
+
 TEST_F(SavedMachineTest, DeletingTheRecordForgetsTheState) {
   make_owner();
   const Json card = vmi()["status"]["interfaces"][0];
