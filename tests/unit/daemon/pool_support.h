@@ -47,4 +47,24 @@ inline Json sorted_by(const std::string& policy, const std::string& preservation
         {{"selectionPolicy", {{"sortPolicy", policy}}}, {"statePreservation", preservation}}}});
 }
 
+inline constexpr int good_port = 80;
+inline constexpr int bad_port = 81;  // on which nobody answers
+
+// A change of what guests are started from.
+inline Json guest_change(const Json& spec) {
+  return {{"spec", {{"virtualMachineTemplate", {{"spec", {{"template", {{"spec", spec}}}}}}}}}};
+}
+
+inline Json ready_on(int port) {
+  return {{"readinessProbe", {{"tcpSocket", {{"port", port}}}, {"initialDelaySeconds", 0}}},
+          {"domain", {{"devices", {{"autoattachPodInterface", true}}}}},
+          {"terminationGracePeriodSeconds", 5}};
+}
+
+inline Json spec_of(int port, const Json& more = nullptr) {
+  Json spec = guest_change(ready_on(port))["spec"];
+  if (!more.is_null()) spec.merge_patch(more);
+  return spec;
+}
+
 }  // namespace virtset::test
