@@ -14,14 +14,14 @@
 #include <thread>
 
 #include "api/http/pki.h"
-#include "daemon/controllers/claim_controller.h"
+#include "daemon/controllers/claim/controller.h"
 #include "daemon/controllers/data_volume_controller.h"
 #include "daemon/controllers/event_expiry.h"
 #include "daemon/controllers/garbage_collector.h"
-#include "daemon/controllers/machine_controller.h"
+#include "daemon/controllers/machine/controller.h"
 #include "daemon/controllers/namespace_controller.h"
-#include "daemon/controllers/pool_controller.h"
-#include "daemon/controllers/replica_set_controller.h"
+#include "daemon/controllers/pool/controller.h"
+#include "daemon/controllers/replica_set/controller.h"
 #include "daemon/controllers/saved_machine_controller.h"
 #include "daemon/host.h"
 #include "images/files.h"

@@ -6,8 +6,8 @@
 
 #include "api/http/server.h"
 #include "api/rest/rest_api.h"
-#include "daemon/controllers/instance_controller.h"
-#include "daemon/controllers/node_controller.h"
+#include "daemon/controllers/instance/controller.h"
+#include "daemon/controllers/node/controller.h"
 #include "daemon/controllers/strays.h"
 #include "daemon/curl_transport.h"
 #include "daemon/image_keeper.h"

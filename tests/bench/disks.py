@@ -6,7 +6,6 @@ import sys
 import time
 
 import host
-from guests import wait_for_http
 from measure import Row, median, ratio_of_neighbours
 
 MIB = 1 << 20
@@ -70,7 +69,7 @@ def disks(ground):
     server = host.Process("web", sys.executable, "-m", "http.server", "-b", "127.0.0.1", "-d",
                           directory, "7998")
     url = "http://127.0.0.1:7998/"
-    wait_for_http("127.0.0.1:7998")
+    host.wait_for_answer("127.0.0.1:7998")
     raw = by_turns(api, directory, {"http": {"url": url + "raw.img"}},
                    f"curl -sSfo disk.img {url}raw.img")
     qcow2 = by_turns(api, directory, {"http": {"url": url + "small.qcow2"}},

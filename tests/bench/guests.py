@@ -144,21 +144,12 @@ def n_running(ground):
     return rows
 
 
-def wait_for_http(address, timeout=60):
-    def answers():
-        try:
-            return host.http_get(address, timeout=0.25)
-        except OSError:
-            return None
-    eventually(answers, timeout, f"an answer of {address}")
-
-
 def boot_by_us(daemon):
     with Recorder(daemon.api, "vmi") as changes:
         begun = time.monotonic()
         daemon.api.create("vmirs", demo_set("boot", 1))
         _, instance = changes.wait(is_scheduled)
-        wait_for_http(instance["status"]["interfaces"][0]["ipAddress"])
+        host.wait_for_answer(instance["status"]["interfaces"][0]["ipAddress"], patience=0.25)
         took = time.monotonic() - begun
     remove_set(daemon, "boot")
     return took
@@ -170,7 +161,7 @@ def boot(copy):
         return re.search(r"ipv4\s+([0-9.]+)/", virsh("domifaddr", copy.name))
 
     virsh("create", copy.file)
-    wait_for_http(eventually(address, 60, "an address").group(1))
+    host.wait_for_answer(eventually(address, 60, "an address").group(1), patience=0.25)
 
 
 def boot_by_virsh(copies, network):

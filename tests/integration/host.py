@@ -226,6 +226,18 @@ def http_get(address, path="/", timeout=10):
         return answer.read().decode().strip()
 
 
+def wait_for_answer(address, answer=None, timeout=60, patience=1):
+    """Until it answers HTTP with this, or at all. A guest that boots lets requests hang: each is given
+    so many seconds."""
+    def answers():
+        try:
+            found = http_get(address, timeout=patience)
+        except OSError:
+            return False
+        return answer is None or found == answer
+    eventually(answers, timeout, f"the answer {answer or ''} of {address}")
+
+
 def demo_set(name="web", replicas=3, image=DEMO_IMAGE, **template_spec):
     """A set of demo guests that are ready when they answer HTTP."""
     spec = {

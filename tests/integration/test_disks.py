@@ -134,7 +134,7 @@ def test_data_outlives_the_guest(daemon, disks):
     volumes = [{"dataVolume": {"name": "data"}}]
     disks.create("vmi", guest("vm", volumes, user_data=NOTES))
     vmi = wait_ready(disks, "vm")
-    host.eventually(lambda: host.http_get(address_of(vmi)) == "written")
+    host.wait_for_answer(address_of(vmi), "written")
     claim = disks.get("pvc", "data")
     assert claim["status"]["phase"] == "Bound"
     file = daemon.directory / "data" / "volumes" / claim["metadata"]["uid"] / "disk.img"
@@ -151,7 +151,7 @@ def test_data_outlives_the_guest(daemon, disks):
     for said in ("written", "found", "found"):
         disks.create("vmi", guest("vm", volumes, user_data=NOTES))
         vmi = wait_ready(disks, "vm")
-        host.eventually(lambda: host.http_get(address_of(vmi)) == said, what=f"the guest's {said}")
+        host.wait_for_answer(address_of(vmi), said)
         remove(disks, "vmi", "vm")
 
 
@@ -221,7 +221,7 @@ def test_missing_secret_is_waited_for(disks):
     disks.create("secrets", {"metadata": {"name": "seed"},
                              "stringData": {"userdata": "#!/bin/sh\nhostname from-the-secret\n"}})
     vmi = wait_ready(disks, "vm")
-    host.eventually(lambda: host.http_get(address_of(vmi)) == "from-the-secret")
+    host.wait_for_answer(address_of(vmi), "from-the-secret")
     disks.delete("secrets", "seed")
 
 
@@ -230,7 +230,7 @@ def test_configuration_is_found_on_disks(disks):
     script = ("#!/bin/sh\nmodprobe isofs; mount -t iso9660 -o ro /dev/vdb /mnt && hostname $(cat /mnt/key)\n")
     disks.create("vmi", guest("vm", [{"secret": {"secretName": "s"}}], user_data=script))
     vmi = wait_ready(disks, "vm")
-    host.eventually(lambda: host.http_get(address_of(vmi)) == "in-the-secret")
+    host.wait_for_answer(address_of(vmi), "in-the-secret")
     disks.delete("secrets", "s")
 
 
@@ -244,7 +244,7 @@ def test_claim_grows(disks):
         disks.wait("pvc", lambda objects: objects["data"]["status"].get("capacity") == {"storage": size})
         disks.create("vmi", guest("vm", volumes, user_data=script))
         vmi = wait_ready(disks, "vm")
-        host.eventually(lambda: host.http_get(address_of(vmi)) == f"s{sectors}")
+        host.wait_for_answer(address_of(vmi), f"s{sectors}")
         remove(disks, "vmi", "vm")
 
 
@@ -261,7 +261,7 @@ def test_disks_come_back_from_qemus_user(libvirt, virtset_user):
         for said in ("written", "found"):
             api.create("vmi", guest("vm", [{"dataVolume": {"name": "data"}}], user_data=NOTES))
             vmi = wait_ready(api, "vm")
-            host.eventually(lambda: host.http_get(address_of(vmi)) == said)
+            host.wait_for_answer(address_of(vmi), said)
             if said == "found":
                 os.kill(host.qemu_processes("default_vm")["default_vm"], 9)
             remove(api, "vmi", "vm")
@@ -272,7 +272,7 @@ def test_disks_come_back_from_qemus_user(libvirt, virtset_user):
         api.create("vmi", guest("reader", [{"ephemeral": {
             "persistentVolumeClaim": {"claimName": "copy"}}}], user_data=NOTES))
         vmi = wait_ready(api, "reader")
-        host.eventually(lambda: host.http_get(address_of(vmi)) == "found")
+        host.wait_for_answer(address_of(vmi), "found")
         remove(api, "vmi", "reader")
         # libvirt does not give back what was only read.
         for size in ("65Mi", "66Mi"):
@@ -281,7 +281,7 @@ def test_disks_come_back_from_qemus_user(libvirt, virtset_user):
             api.create("vmi", guest("reader", [{"persistentVolumeClaim": {
                 "claimName": "copy", "readOnly": True}}], user_data=NOTES))
             vmi = wait_ready(api, "reader")
-            host.eventually(lambda: host.http_get(address_of(vmi)) == "found")
+            host.wait_for_answer(address_of(vmi), "found")
             remove(api, "vmi", "reader")
         api.create("dv", data_volume("another", {"pvc": {"name": "copy"}}, "66Mi"))
         wait_phase(api, "another", "Succeeded")

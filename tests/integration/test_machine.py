@@ -84,7 +84,7 @@ def test_guest_that_reboots_has_not_ended(api):
     template["volumes"].append({"name": "note", "emptyDisk": {"capacity": "8Mi"}})
     api.create("vm", document)
     vmi = wait_ready(api, "vm")
-    host.eventually(lambda: host.http_get(address_of(vmi)) == "rebooted", timeout=60)
+    host.wait_for_answer(address_of(vmi), "rebooted")
     assert api.get("vmi", "vm")["metadata"]["uid"] == vmi["metadata"]["uid"]
     assert len(host.qemu_processes()) == 1
 

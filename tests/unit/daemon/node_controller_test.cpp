@@ -1,13 +1,12 @@
 // The node, as it is written.
 
-#include "daemon/controllers/node_controller.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/kinds/conditions.h"
 #include "api/kinds/json_access.h"
 #include "api/rest/version.h"
+#include "daemon/controllers/node/controller.h"
 #include "tests/fakes/world.h"
 
 namespace virtset::test {

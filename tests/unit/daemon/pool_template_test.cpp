@@ -1,13 +1,12 @@
 // What the virtual machines of a pool are made from, and which of them are next.
 
-#include "daemon/controllers/pool_template.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/kinds/virtualmachinepool/rules.h"
-#include "daemon/controllers/pool_revisions.h"
-#include "daemon/controllers/pool_selection.h"
+#include "daemon/controllers/pool/revisions.h"
+#include "daemon/controllers/pool/selection.h"
+#include "daemon/controllers/pool/template.h"
 
 namespace virtset {
 namespace {
