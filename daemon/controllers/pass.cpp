@@ -7,9 +7,9 @@ namespace virtset {
 using store::Store;
 
 bool Pass::begin(std::int64_t generation) {
-  if (is_held() && generation == generation_) {
-    parts_.queue.add_after(
-        key_, std::chrono::ceil<WorkQueue::Duration>(hold_until_ - parts_.scheduler.steady_now()));
+  const auto now = parts_.scheduler.steady_now();
+  if (now < hold_until_ && generation == generation_) {
+    parts_.queue.add_after(key_, std::chrono::ceil<WorkQueue::Duration>(hold_until_ - now));
     return false;
   }
   generation_ = generation;

@@ -42,10 +42,9 @@ class Pass final : public std::enable_shared_from_this<Pass> {
     return std::shared_ptr<Pass>(new Pass(parts, key));
   }
 
-  // Whether a pass may begin: not for a while after a failure, after which the object is looked at
-  // again, unless its generation has changed.
+  // Whether a pass over this generation may begin: not for a while after one that failed; then the
+  // object is looked at again. All that a look may order hangs on it, so that it is asked first.
   bool begin(std::int64_t generation);
-  bool is_held() const { return parts_.scheduler.steady_now() < hold_until_; }
 
   // Orders a write on behalf of `object`.
   void order(const store::ObjectPtr& object, const store::Key& key, Order order,

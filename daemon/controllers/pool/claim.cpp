@@ -31,7 +31,6 @@ bool PoolController::take_hold(Look& look) {
 // Lets go of machines that the selector does not find any more. KubeVirt: wipes all owner
 // references; the machine runs on alone.
 void PoolController::claim(Look& look) {
-  if (look.pass().is_held()) return;
   // One that is to go stays in it until it has gone: the write may fail.
   std::erase_if(look.members.unchecked, [&](const store::Key& key) {
     const auto machine = store_.get(key);

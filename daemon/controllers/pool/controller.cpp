@@ -209,18 +209,22 @@ void PoolController::reconcile(const store::Key& key) {
     return;
   }
   if (!take_in_selector(look) || !take_hold(look)) return;
-  claim(look);
+  Pass& pass = look.pass();
+  bool may_act = pass.begin(look.generation());
+  if (may_act) claim(look);
   release_deleted(look);
-  if (look.pass().is_under_way()) return;
-  if (look.pass().has_failed()) look.pass().end_if_idle();
-  act(look);
+  if (pass.is_under_way()) return;
+  if (pass.has_failed()) {
+    pass.end_if_idle();
+    may_act = false;
+  }
+  if (may_act && !look.paused()) act(look);
   report(look);
 }
 
 // One kind of change at a time: each next one sees what the one before has done.
 void PoolController::act(Look& look) {
   Pass& pass = look.pass();
-  if (look.paused() || !pass.begin(look.generation())) return;
   go_back(look);
   if (pass.may_go_on()) heal(look);
   if (pass.may_go_on() && scale(look)) {

@@ -30,11 +30,15 @@ std::optional<bool> by_policy(const std::string& policy, const PoolMember& a, co
 
 PoolSelectors::PoolSelectors(const Json& selection_policy) {
   const Json& selectors = api::member(selection_policy, "selectors");
-  if (selectors.contains("labelSelector")) {
-    labels_ = api::LabelSelector::from_object(selectors["labelSelector"]);
+  try {
+    if (selectors.contains("labelSelector")) {
+      labels_ = api::LabelSelector::from_object(selectors["labelSelector"]);
+    }
+    nodes_ = api::LabelSelector::from_node_requirements(
+        api::member(selectors, "nodeSelectorRequirementMatcher"));
+  } catch (const api::BadSelector&) {
+    labels_ = api::LabelSelector::from_object(nullptr);
   }
-  nodes_ = api::LabelSelector::from_node_requirements(
-      api::member(selectors, "nodeSelectorRequirementMatcher"));
 }
 
 bool PoolSelectors::match(const Json& machine) const {

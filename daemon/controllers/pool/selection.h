@@ -13,7 +13,7 @@ namespace virtset {
 // KubeVirt: selectionPolicy.selectors. Both of them must match; none matches everything.
 class PoolSelectors {
  public:
-  // Of an admitted pool.
+  // Those that admission would not have let through, of an earlier version, match nothing.
   explicit PoolSelectors(const nlohmann::json& selection_policy);
 
   bool everything() const { return labels_.everything() && nodes_.everything(); }

@@ -19,7 +19,6 @@ bool is_adoptable(const Json& instance) {
 // and nobody manages. True if that changes anything: then the set is looked at again when it is
 // done. What is to be done is remembered until it has happened: the write may fail.
 bool ReplicaSetController::claim(Look& look) {
-  if (look.pass().is_held()) return false;
   const auto labels_of = [](const store::Object& instance) {
     return api::member(*instance.document(), "metadata", "labels");
   };

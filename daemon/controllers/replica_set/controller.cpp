@@ -135,17 +135,21 @@ void ReplicaSetController::reconcile(const store::Key& key) {
   if (!take_in_selector(look)) return;
   const bool deleting = api::is_deleting(*document);
   const bool paused = is_paused(look.spec());
-  if (!deleting && claim(look)) return;
+  const auto generation = api::integer(api::member(*document, "metadata", "generation"), 0);
   Pass& pass = look.pass();
-  if (pass.has_failed()) pass.end_if_idle();
+  bool may_act = !deleting && pass.begin(generation);
+  if (may_act && claim(look)) return;
+  if (pass.has_failed()) {
+    pass.end_if_idle();
+    may_act = false;
+  }
 
   Json status =
       api::member(*document, "status").is_object() ? (*document)["status"] : Json::object();
   const bool may_create = count_crashes(look, status);
   const std::size_t active = look.active();
   const std::size_t ready = look.ready();
-  const auto generation = api::integer(api::member(*document, "metadata", "generation"), 0);
-  if (!deleting && !paused && pass.begin(generation)) {
+  if (may_act && !paused) {
     // Replaced first and removed after, in the same pass.
     scale(look, may_create);
     if (!pass.has_failed()) remove_finished(look);

@@ -86,5 +86,25 @@ TEST(PoolFailure, RelabelledMachineIsReleasedWhenItsCommitHasFailed) {
   EXPECT_TRUE(failure(world).is_null());
 }
 
+// Scaling counts those that belong to it.
+TEST(PoolFailure, ReleaseThatHasFailedComesBeforeScaling) {
+  World world;
+  world.create_pool("web", 3, sorted_by("AscendingOrder"));
+  world.settle();
+  const auto before = guests(world);
+  world.committer->refuse = [&](const store::Row& row) {
+    return row.object->key().kind == api::machine_kind &&
+           !api::has_finalizer(*row.object->document(), finalizer);
+  };
+  world.patch(api::machine_kind, "web-2", {{"metadata", {{"labels", {{"app", "other"}}}}}});
+  world.advance(seconds(20));
+  EXPECT_EQ(guests(world), before);
+  world.committer->refuse = nullptr;
+  scale_pool(world, "web", 2);
+  world.settle();
+  EXPECT_EQ(guests(world), before);
+  EXPECT_FALSE(world.get(api::machine_kind, "web-2")["metadata"].contains("ownerReferences"));
+}
+
 }  // namespace
 }  // namespace virtset::test

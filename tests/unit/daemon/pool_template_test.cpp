@@ -228,6 +228,9 @@ TEST(PoolSelection, SelectorsLookAtTheTemplateOfTheMachine) {
   EXPECT_FALSE(matches({{"labelSelector", {{"matchLabels", {{"tier", "gold"}}}}},
                         {"nodeSelectorRequirementMatcher",
                          json::array({requirement("none", "Exists", json::array())})}}));
+  // What admission refuses today.
+  EXPECT_FALSE(by_node("not a key", "DoesNotExist", json::array()));
+  EXPECT_FALSE(by_node("zone", "Like", {"a"}));
 }
 
 }  // namespace

@@ -353,6 +353,7 @@ TEST(ReplicaSet, AdoptsAndReleasesWhenTheCommitHasFailed) {
   world.advance(seconds(5));
   EXPECT_GT(refusals, 1);
   EXPECT_FALSE(orphan_owned());
+  EXPECT_THAT(world.instances(), SizeIs(1));  // none is made in its place
   EXPECT_EQ(failure()["reason"], "FailedUpdate");
   world.committer->refuse = nullptr;
   world.advance(minutes(2));
@@ -377,6 +378,27 @@ TEST(ReplicaSet, AdoptsAndReleasesWhenTheCommitHasFailed) {
   world.advance(minutes(2));
   EXPECT_FALSE(orphan_owned());
   EXPECT_TRUE(failure().is_null());
+}
+
+// Scaling counts those that belong to it.
+TEST(ReplicaSet, ReleaseThatHasFailedComesBeforeScaling) {
+  World world;
+  world.create_set("web", 3);
+  world.settle();
+  const auto names = world.instance_names();
+  world.committer->refuse = [&](const store::Row& row) {
+    return row.object->key().name == names[0] &&
+           api::controller_of(*row.object->document()).is_null();
+  };
+  world.patch(api::instance_kind, names[0], {{"metadata", {{"labels", {{"app", "other"}}}}}});
+  world.advance(seconds(20));
+  EXPECT_EQ(world.instance_names(), names);
+  world.committer->refuse = nullptr;
+  world.scale("web", 2);
+  world.settle();
+  EXPECT_EQ(world.instance_names(), names);
+  EXPECT_FALSE(world.get(api::instance_kind, names[0])["metadata"].contains("ownerReferences"));
+  EXPECT_EQ(world.host.alive(), 3u);
 }
 
 TEST(ReplicaSet, AdoptsAFinishedOrphanAndRemovesIt) {
