@@ -56,6 +56,15 @@ store::Store::Mutate release(std::string uid, std::string finalizer) {
   };
 }
 
+store::Store::Mutate replace_status(std::string uid, Json status) {
+  return [uid = std::move(uid), status = std::move(status)](const store::Object* current) mutable {
+    if (!current || current->uid() != uid) return Mutation::nothing();
+    Json document = *current->document();
+    document["status"] = std::move(status);
+    return put_or_finish(std::move(document));
+  };
+}
+
 Mutation begin_deletion(Json object, std::optional<Propagation> policy,
                         std::optional<std::int64_t> grace_period_seconds, Time now) {
   Json& metadata = object["metadata"];
@@ -102,6 +111,15 @@ Json controller_reference(const Json& owner) {
           {"uid", member(metadata, "uid")},
           {"controller", true},
           {"blockOwnerDeletion", true}};
+}
+
+bool may_own(const store::Store& store, const store::Key& owner, const std::string& uid) {
+  const auto object = store.get(owner);
+  return object && object->uid() == uid && !is_deleting(*object->document());
+}
+
+bool is_adoptable(const Json& object) {
+  return controller_of(object).is_null() && !is_deleting(object);
 }
 
 void remove_owners(Json& object, const std::set<std::string>& uids) {

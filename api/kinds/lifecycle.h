@@ -30,6 +30,9 @@ store::Store::Mutation put_or_finish(nlohmann::json object);
 // alone.
 store::Store::Mutate release(std::string uid, std::string finalizer);
 
+// Gives the object of this uid another status.
+store::Store::Mutate replace_status(std::string uid, nlohmann::json status);
+
 // What deleting an object amounts to. `policy` is what was asked for explicitly. A grace period
 // only ever becomes shorter.
 store::Store::Mutation begin_deletion(nlohmann::json object, std::optional<Propagation> policy,
@@ -42,6 +45,10 @@ std::string controller_uid(const nlohmann::json& object);
 // A reference to a stored object as the owner that manages another, and that others wait for
 // (blockOwnerDeletion).
 nlohmann::json controller_reference(const nlohmann::json& owner);
+// Whether the object of this uid is there and not on its way out, so that it may have dependents.
+bool may_own(const store::Store& store, const store::Key& owner, const std::string& uid);
+// Whether nobody manages the object and it is not on its way out, so that somebody may.
+bool is_adoptable(const nlohmann::json& object);
 // Takes the references to these owners away.
 void remove_owners(nlohmann::json& object, const std::set<std::string>& uids);
 

@@ -12,8 +12,7 @@ using Json = nlohmann::json;
 
 const std::vector<std::string> subresource_verbs = {"get", "patch", "update"};
 
-template <typename List>
-bool contains(const List& list, const std::string& item) {
+bool contains(const std::vector<std::string>& list, const std::string& item) {
   return std::find(list.begin(), list.end(), item) != list.end();
 }
 

@@ -145,10 +145,8 @@ void DataVolumeController::create_claim(const store::Key& key, const store::Obje
       [this, key, uid = data_volume.uid(),
        admitted = std::move(admitted)](const store::Object* current) mutable {
         // It may have been deleted, or somebody else may have made one.
-        const auto owner = store_.get(key);
-        const bool wanted =
-            !current && owner && owner->uid() == uid && !api::is_deleting(*owner->document());
-        return wanted ? Store::Mutation::put(std::move(admitted)) : Store::Mutation::nothing();
+        if (current || !api::may_own(store_, key, uid)) return Store::Mutation::nothing();
+        return Store::Mutation::put(std::move(admitted));
       },
       [this, key](const Store::Outcome& outcome) {
         if (outcome.error) queue_.retry(key);

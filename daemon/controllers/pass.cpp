@@ -1,5 +1,6 @@
 #include "daemon/controllers/pass.h"
 
+#include "api/kinds/conditions.h"
 #include "daemon/controller.h"
 
 namespace virtset {
@@ -44,6 +45,20 @@ void Pass::fail(const store::Object& object, const Order& order, const std::stri
   if (order.failed_reason.empty()) return;
   parts_.events.record(object, EventType::warning, parts_.component, order.failed_reason,
                        order.failed_message + message);
+}
+
+// KubeVirt: conditions are removed, never set to False, and a failure that goes on keeps its first
+// message.
+bool Pass::tell(store::Json& status) const {
+  const bool said = !api::find_condition(status, "ReplicaFailure").is_null();
+  if (last_failure_ && !said) {
+    api::set_condition(status,
+                       {"ReplicaFailure", true, last_failure_->reason, last_failure_->message},
+                       parts_.scheduler.now());
+  } else if (!last_failure_ && said && !is_under_way()) {
+    api::remove_condition(status, "ReplicaFailure");
+  }
+  return last_failure_ && !said;
 }
 
 void Pass::settle() {

@@ -60,6 +60,9 @@ class Pass final : public std::enable_shared_from_this<Pass> {
   bool may_go_on() const { return !is_under_way() && !has_failed(); }
   // Of the last pass that has ended.
   const std::optional<Failure>& failure() const { return last_failure_; }
+  // Says in a status whether that one failed: the condition ReplicaFailure. True if it did not
+  // say so before.
+  bool tell(store::Json& status) const;
 
  private:
   Pass(const Parts& parts, const store::Key& key) : parts_(parts), key_(key) {}

@@ -23,12 +23,6 @@ const std::string create_error = "Error creating virtual machine instance: ";
 // An object that is not there becomes one.
 Json object_or_empty(const Json& json) { return json.is_object() ? json : Json::object(); }
 
-// Whether it is there and not on its way out, so that it may have new dependents.
-bool may_own(const Store& store, const store::Key& key, const std::string& uid) {
-  const auto fresh = store.get(key);
-  return fresh && fresh->uid() == uid && !api::is_deleting(*fresh->document());
-}
-
 // The cards keep their addresses over the runs of the instance.
 void keep_addresses(Json& interfaces, const Json& known) {
   for (Json& interface : interfaces) {
@@ -109,7 +103,7 @@ void MachineController::store_new(const Look& look, const store::Key& key, Json 
       look, key,
       [this, object = std::move(object), machine = look.key,
        uid = look.object->uid()](const store::Object* current) mutable {
-        if (current || !may_own(store_, machine, uid)) return Store::Mutation::nothing();
+        if (current || !api::may_own(store_, machine, uid)) return Store::Mutation::nothing();
         return Store::Mutation::put(std::move(object));
       },
       [this, machine = look.object, reason, message](const Store::Outcome& outcome) {
@@ -149,13 +143,11 @@ void MachineController::adopt(Look& look, const store::Key& key, const std::stri
       look, key,
       [this, uid, owner = api::controller_reference(*look.document),
        machine = look.key](const store::Object* current) {
-        if (!current || current->uid() != uid || !may_own(store_, machine, owner["uid"])) {
+        if (!current || current->uid() != uid || !api::may_own(store_, machine, owner["uid"])) {
           return Store::Mutation::nothing();
         }
         Json document = *current->document();
-        if (!api::controller_of(document).is_null() || api::is_deleting(document)) {
-          return Store::Mutation::nothing();
-        }
+        if (!api::is_adoptable(document)) return Store::Mutation::nothing();
         document["metadata"]["ownerReferences"].push_back(owner);
         return Store::Mutation::put(std::move(document));
       },

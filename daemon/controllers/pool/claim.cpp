@@ -43,7 +43,7 @@ void PoolController::claim(Look& look) {
                {"FailedUpdate", "error releasing: ", "SuccessfulRelease",
                 "Released VM " + key.ns + "/" + key.name +
                     ": its labels do not match the selector any more. It runs on alone."},
-               [this, uid = machine->uid(), owner = look.state.uid](const store::Object* current) {
+               [uid = machine->uid(), owner = look.state.uid](const store::Object* current) {
                  if (!current || current->uid() != uid) return Store::Mutation::nothing();
                  Json document = *current->document();
                  if (api::controller_uid(document) != owner) return Store::Mutation::nothing();

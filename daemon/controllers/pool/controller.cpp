@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/kinds/admission.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
@@ -233,6 +234,20 @@ void PoolController::act(Look& look) {
     if (pass.may_go_on()) prune(look);
   }
   pass.end_if_idle();
+}
+
+// A new object as admission leaves it; nothing if that refuses it, which fails the pass.
+std::optional<Json> PoolController::admit(Look& look, const store::Key& key, Json object,
+                                          const Order& what) {
+  const api::Kind& kind = *api::builtin_kinds().find(key.group, key.kind);
+  try {
+    return api::admit_new(kind, std::move(object), {key.ns, nullptr}, api::FieldValidation::ignore,
+                          scheduler_.now())
+        .object;
+  } catch (const std::exception& error) {
+    look.fail(what, error.what());
+    return std::nullopt;
+  }
 }
 
 // The gate before anything is changed or destroyed: still this machine, still this pool's, and the

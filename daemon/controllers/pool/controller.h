@@ -110,6 +110,8 @@ class PoolController final : public Controller {
   void saved_changed(const store::Object& saved, bool gone);
   void look_at_owners(const std::set<std::string>& uids);
   void forget(const store::Object& pool);
+  std::optional<store::Json> admit(Look& look, const store::Key& key, store::Json object,
+                                   const Order& what);
   store::Store::Mutate gated(const Look& look, const PoolMember& member,
                              store::Store::Mutate mutate) const;
   bool may_act(const store::Key& key, const std::string& uid, std::int64_t generation) const;

@@ -19,31 +19,25 @@ bool PoolController::ensure_revision(Look& look, const Order& what) {
   const std::string name = target_revision(look);
   if (revisions_.find(look.state.uid, name)) return true;
   const store::Key key{api::apps_group, api::controller_revision_kind, look.key.ns, name};
-  const api::Kind& kind = *api::builtin_kinds().find(key.group, key.kind);
   Json revision{{"metadata",
                  {{"name", name},
                   {"labels", {{pool_uid_label, look.state.uid}}},
                   {"ownerReferences", Json::array({api::controller_reference(*look.document)})}}},
                 {"revision", look.generation()},
                 {"data", look.spec()}};
-  try {
-    Json object = api::admit_new(kind, std::move(revision), {key.ns, nullptr},
-                                 api::FieldValidation::ignore, scheduler_.now())
-                      .object;
-    look.order(key, what,
-               [this, object = std::move(object), pool = look.key, uid = look.state.uid,
-                generation = look.generation()](const store::Object* current) mutable {
-                 // Of an earlier pool of this name; it is on its way out.
-                 if (current) {
-                   throw std::runtime_error("the ControllerRevision " + current->key().name +
-                                            " of another pool is still there");
-                 }
-                 if (!may_act(pool, uid, generation)) return Store::Mutation::nothing();
-                 return Store::Mutation::put(std::move(object));
-               });
-  } catch (const std::exception& error) {
-    look.fail(what, error.what());
-  }
+  auto object = admit(look, key, std::move(revision), what);
+  if (!object) return false;
+  look.order(key, what,
+             [this, object = std::move(*object), pool = look.key, uid = look.state.uid,
+              generation = look.generation()](const store::Object* current) mutable {
+               // Of an earlier pool of this name; it is on its way out.
+               if (current) {
+                 throw std::runtime_error("the ControllerRevision " + current->key().name +
+                                          " of another pool is still there");
+               }
+               if (!may_act(pool, uid, generation)) return Store::Mutation::nothing();
+               return Store::Mutation::put(std::move(object));
+             });
   return false;
 }
 

@@ -1,4 +1,3 @@
-#include "api/kinds/admission.h"
 #include "api/kinds/json_access.h"
 #include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
@@ -58,23 +57,14 @@ bool PoolController::is_written_down(Look& look, const PoolMember& member,
   if (const auto known = store_.get(key)) {
     return is_the_record(look, member, *known, api::truth(record["spec"]["memory"]));
   }
-  const api::Kind& kind = *api::builtin_kinds().find(key.group, key.kind);
-  try {
-    Json object = api::admit_new(kind, std::move(record), {key.ns, nullptr},
-                                 api::FieldValidation::ignore, scheduler_.now())
-                      .object;
-    look.order(key, what,
-               [this, object = std::move(object), pool = look.key,
-                uid = look.state.uid](const store::Object* current) mutable {
-                 const auto fresh = store_.get(pool);
-                 const bool may_own =
-                     fresh && fresh->uid() == uid && !api::is_deleting(*fresh->document());
-                 if (current || !may_own) return Store::Mutation::nothing();
-                 return Store::Mutation::put(std::move(object));
-               });
-  } catch (const std::exception& error) {
-    look.fail(what, error.what());
-  }
+  auto object = admit(look, key, std::move(record), what);
+  if (!object) return false;
+  look.order(key, what,
+             [this, object = std::move(*object), pool = look.key,
+              uid = look.state.uid](const store::Object* current) mutable {
+               if (current || !api::may_own(store_, pool, uid)) return Store::Mutation::nothing();
+               return Store::Mutation::put(std::move(object));
+             });
   return false;
 }
 

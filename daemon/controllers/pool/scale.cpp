@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "api/kinds/admission.h"
 #include "api/kinds/json_access.h"
+#include "api/kinds/kind.h"
 #include "api/kinds/lifecycle.h"
 #include "api/kinds/savedvirtualmachine/saved.h"
 #include "api/kinds/virtualmachinepool/rules.h"
@@ -93,7 +93,6 @@ bool PoolController::create_one(Look& look, int index, bool surge) {
   const Order what{"FailedScaleOut",   "error during scale out: ",
                    "SuccessfulCreate", "Created VM " + key.ns + "/" + key.name,
                    "FailedCreate",     "Error creating VM: "};
-  const api::Kind& kind = *api::builtin_kinds().find(api::kubevirt_group, api::machine_kind);
   Json machine = indexed_template(look.spec(), index);
   stamp_revision(machine, target_revision(look));
   machine["metadata"]["name"] = key.name;
@@ -103,22 +102,16 @@ bool PoolController::create_one(Look& look, int index, bool surge) {
   if (const auto saved = saved_of(look, key.name)) {
     api::restore_machine(machine, *saved->document());
   }
-  try {
-    Json object = api::admit_new(kind, std::move(machine), {key.ns, nullptr},
-                                 api::FieldValidation::ignore, scheduler_.now())
-                      .object;
-    look.order(key, what,
-               [this, object = std::move(object), pool = look.key, uid = look.state.uid,
-                generation = look.generation()](const store::Object* current) mutable {
-                 // Somebody was faster, or it is not wanted any more.
-                 if (current || !may_act(pool, uid, generation)) return Store::Mutation::nothing();
-                 return Store::Mutation::put(std::move(object));
-               });
-    return true;
-  } catch (const std::exception& error) {
-    look.fail(what, error.what());
-    return false;
-  }
+  auto object = admit(look, key, std::move(machine), what);
+  if (!object) return false;
+  look.order(key, what,
+             [this, object = std::move(*object), pool = look.key, uid = look.state.uid,
+              generation = look.generation()](const store::Object* current) mutable {
+               // Somebody was faster, or it is not wanted any more.
+               if (current || !may_act(pool, uid, generation)) return Store::Mutation::nothing();
+               return Store::Mutation::put(std::move(object));
+             });
+  return true;
 }
 
 void PoolController::shrink(Look& look, std::size_t excess) {

@@ -143,15 +143,7 @@ void PoolController::write_status(Look& look) {
   const auto now = scheduler_.now();
   const bool paused = look.paused();
   const bool said_paused = !api::find_condition(status, "ReplicaPaused").is_null();
-  const bool said_failure = !api::find_condition(status, "ReplicaFailure").is_null();
-  const auto& failure = look.pass().failure();
-  // KubeVirt: conditions are removed, never set to False, and a failure that goes on keeps its
-  // first message.
-  if (failure && !said_failure) {
-    api::set_condition(status, {"ReplicaFailure", true, failure->reason, failure->message}, now);
-  } else if (!failure && said_failure && !look.pass().is_under_way()) {
-    api::remove_condition(status, "ReplicaFailure");
-  }
+  const bool fails_now = look.pass().tell(status);
   if (paused && !said_paused) {
     api::set_condition(
         status, {"ReplicaPaused", true, "SuccessfulPaused", "Pool controller is paused"}, now);
@@ -159,18 +151,11 @@ void PoolController::write_status(Look& look) {
     api::remove_condition(status, "ReplicaPaused");
   }
   if (status == api::member(*look.document, "status")) return;
-  const bool fails_now = failure && !said_failure;
   try {
     store_.write(
-        look.key,
-        [uid = look.state.uid, status](const store::Object* current) {
-          if (!current || current->uid() != uid) return Store::Mutation::nothing();
-          Json document = *current->document();
-          document["status"] = status;
-          return api::put_or_finish(std::move(document));
-        },
+        look.key, api::replace_status(look.state.uid, status),
         [this, key = look.key, uid = look.state.uid, object = look.object, paused, said_paused,
-         failure, fails_now](const Store::Outcome& outcome) {
+         failure = look.pass().failure(), fails_now](const Store::Outcome& outcome) {
           const auto it = states_.find(key);
           if (it != states_.end() && it->second.uid == uid) it->second.writing = false;
           if (outcome.error) {

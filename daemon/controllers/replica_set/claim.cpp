@@ -7,14 +7,6 @@ namespace virtset {
 using store::Json;
 using store::Store;
 
-namespace {
-
-bool is_adoptable(const Json& instance) {
-  return api::controller_of(instance).is_null() && !api::is_deleting(instance);
-}
-
-}  // namespace
-
 // Lets go of replicas that the selector does not find any more, and adopts instances that it finds
 // and nobody manages. True if that changes anything: then the set is looked at again when it is
 // done. What is to be done is remembered until it has happened: the write may fail.
@@ -33,7 +25,7 @@ bool ReplicaSetController::claim(Look& look) {
   }
   std::erase_if(look.state.candidates, [&](const store::Key& key) {
     const auto instance = store_.get(key);
-    return !instance || !is_adoptable(*instance->document()) ||
+    return !instance || !api::is_adoptable(*instance->document()) ||
            !look.state.selector.matches(labels_of(*instance));
   });
   for (const store::Key& key : look.state.candidates) adopt(look, key);
@@ -63,12 +55,11 @@ void ReplicaSetController::adopt(Look& look, const store::Key& instance) {
       [this, uid = store_.get(instance)->uid(), set = look.key,
        owner = api::controller_reference(*look.document)](const store::Object* current) {
         // As things are now: somebody may have been faster, or the set may be on its way out.
-        const auto fresh = store_.get(set);
-        const bool set_is_there =
-            fresh && fresh->uid() == owner["uid"] && !api::is_deleting(*fresh->document());
-        if (!current || current->uid() != uid || !set_is_there) return Store::Mutation::nothing();
+        if (!current || current->uid() != uid || !api::may_own(store_, set, owner["uid"])) {
+          return Store::Mutation::nothing();
+        }
         Json document = *current->document();
-        if (!is_adoptable(document)) return Store::Mutation::nothing();
+        if (!api::is_adoptable(document)) return Store::Mutation::nothing();
         document["metadata"]["ownerReferences"] = Json::array({owner});
         return Store::Mutation::put(std::move(document));
       });

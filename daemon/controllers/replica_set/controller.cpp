@@ -68,7 +68,7 @@ void ReplicaSetController::instance_changed(const store::Change& change) {
 
 void ReplicaSetController::offer_for_adoption(const store::Object& instance) {
   const auto document = instance.document();
-  if (!api::controller_of(*document).is_null() || api::is_deleting(*document)) return;
+  if (!api::is_adoptable(*document)) return;
   const Json& labels = api::member(*document, "metadata", "labels");
   for (auto& [key, state] : states_) {
     if (key.ns != instance.key().ns || !state.selector.matches(labels)) continue;
@@ -168,15 +168,7 @@ void ReplicaSetController::write_status(Look& look, Json status) {
   const auto now = scheduler_.now();
   const bool paused = is_paused(look.spec());
   const bool said_paused = !api::find_condition(status, "ReplicaPaused").is_null();
-  const bool said_failure = !api::find_condition(status, "ReplicaFailure").is_null();
-  // KubeVirt: conditions are removed, never set to False, and a failure that goes on keeps its
-  // first message.
-  const auto& failure = look.pass().failure();
-  if (failure && !said_failure) {
-    api::set_condition(status, {"ReplicaFailure", true, failure->reason, failure->message}, now);
-  } else if (!failure && said_failure && !look.pass().is_under_way()) {
-    api::remove_condition(status, "ReplicaFailure");
-  }
+  look.pass().tell(status);
   if (paused && !said_paused) {
     api::set_condition(status, {"ReplicaPaused", true, "Paused", "Controller got paused"}, now);
   } else if (!paused && said_paused) {
@@ -186,14 +178,7 @@ void ReplicaSetController::write_status(Look& look, Json status) {
   const store::Key key = look.key;
   try {
     store_.write(
-        key,
-        [uid = look.object->uid(),
-         status = std::move(status)](const store::Object* current) mutable {
-          if (!current || current->uid() != uid) return Store::Mutation::nothing();
-          Json document = *current->document();
-          document["status"] = std::move(status);
-          return api::put_or_finish(std::move(document));
-        },
+        key, api::replace_status(look.state.uid, std::move(status)),
         [this, key, paused, said_paused, object = look.object](const Store::Outcome& outcome) {
           const auto it = states_.find(key);
           if (it != states_.end() && it->second.uid == object->uid()) it->second.writing = false;

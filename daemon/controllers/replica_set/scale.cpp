@@ -63,10 +63,7 @@ void ReplicaSetController::create_one(Look& look) {
                         if (current)
                           throw std::runtime_error(current->key().name + " already exists");
                         // The set may have been deleted since.
-                        const auto owner = store_.get(set);
-                        if (!owner || owner->uid() != uid || api::is_deleting(*owner->document())) {
-                          return Store::Mutation::nothing();
-                        }
+                        if (!api::may_own(store_, set, uid)) return Store::Mutation::nothing();
                         return Store::Mutation::put(std::move(object));
                       });
   } catch (const std::exception& error) {

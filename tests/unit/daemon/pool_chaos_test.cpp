@@ -187,7 +187,9 @@ class PoolChaos final : public Chaos {
       machines += static_cast<std::size_t>(wanted.replicas);
       EXPECT_EQ(count("replicas"), wanted.replicas) << name << status;
       EXPECT_EQ(count("readyReplicas"), wanted.replicas) << name << status;
-      if (wanted.is_updated) EXPECT_EQ(count("updatedReadyReplicas"), wanted.replicas) << status;
+      if (wanted.is_updated) {
+        EXPECT_EQ(count("updatedReadyReplicas"), wanted.replicas) << status;
+      }
       EXPECT_TRUE(api::find_condition(status, "ReplicaFailure").is_null()) << status;
     }
     std::size_t of_pools = 0;
